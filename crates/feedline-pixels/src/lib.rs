@@ -1,0 +1,13 @@
+//! Encoded image bytes → pixels → tensor rows.
+//!
+//! This crate holds the mechanism and none of the policy: it gets slices and numbers, touches no file, starts no
+//! thread, draws no random number, and gives the same bytes for the same input on every CPU. The engine (crate
+//! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
+
+mod cpu;
+mod error;
+mod view;
+
+pub use cpu::CpuLevel;
+pub use error::{Error, Result};
+pub use view::{ImageMut, ImageRef, PixelLayout, Region, Size};

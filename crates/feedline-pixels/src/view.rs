@@ -1,0 +1,182 @@
+//! Borrowed views of pixels. They never own memory: scratch belongs to decoders, results to the batch.
+
+use crate::{Error, Result};
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Pixels per row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Size {
+    /// `width` × `height`.
+    pub const fn new(width: u32, height: u32) -> Self {
+        Size { width, height }
+    }
+
+    /// Number of pixels.
+    pub const fn area(self) -> u64 {
+        self.width as u64 * self.height as u64
+    }
+}
+
+/// A box of pixels inside an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// Left edge.
+    pub x: u32,
+    /// Upper edge.
+    pub y: u32,
+    /// Pixels per row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Region {
+    /// The box with this corner and size.
+    pub const fn new(x: u32, y: u32, width: u32, height: u32) -> Self {
+        Region { x, y, width, height }
+    }
+
+    /// The whole of an image.
+    pub const fn whole(size: Size) -> Self {
+        Region { x: 0, y: 0, width: size.width, height: size.height }
+    }
+
+    /// Its width and height.
+    pub const fn size(self) -> Size {
+        Size { width: self.width, height: self.height }
+    }
+
+    /// One past the right edge.
+    pub const fn right(self) -> u32 {
+        self.x + self.width
+    }
+
+    /// One past the lower edge.
+    pub const fn bottom(self) -> u32 {
+        self.y + self.height
+    }
+
+    /// An error unless the box is non-empty and lies inside an image of this size.
+    pub fn check_inside(self, size: Size) -> Result<()> {
+        let right = u64::from(self.x) + u64::from(self.width);
+        let bottom = u64::from(self.y) + u64::from(self.height);
+        let inside = self.width > 0
+            && self.height > 0
+            && right <= u64::from(size.width)
+            && bottom <= u64::from(size.height);
+        if inside {
+            return Ok(());
+        }
+        Err(Error::Misuse(format!(
+            "region {}x{} at ({}, {}) is empty or not inside an image of {}x{}",
+            self.width, self.height, self.x, self.y, size.width, size.height
+        )))
+    }
+}
+
+/// How the bytes of one pixel lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PixelLayout {
+    /// Three bytes: red, green, blue.
+    Rgb,
+    /// Four bytes: red, green, blue, and one that nobody reads (255). Resizes faster than three bytes.
+    Rgbx,
+}
+
+impl PixelLayout {
+    /// Bytes per pixel.
+    pub const fn bytes(self) -> usize {
+        match self {
+            PixelLayout::Rgb => 3,
+            PixelLayout::Rgbx => 4,
+        }
+    }
+}
+
+/// Read-only pixels: `size.height` rows, each `stride` bytes after the one above.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageRef<'a> {
+    /// The bytes; the last row may be shorter than `stride`.
+    pub bytes: &'a [u8],
+    /// Width and height.
+    pub size: Size,
+    /// Bytes from one row's start to the next.
+    pub stride: usize,
+    /// How a pixel's bytes lie.
+    pub layout: PixelLayout,
+}
+
+impl<'a> ImageRef<'a> {
+    /// A view over `bytes`; an error if they are too few for the size.
+    pub fn new(bytes: &'a [u8], size: Size, stride: usize, layout: PixelLayout) -> Result<Self> {
+        check_length(bytes.len(), size, stride, layout)?;
+        Ok(ImageRef { bytes, size, stride, layout })
+    }
+
+    /// The bytes of row `y`, exactly `width` pixels.
+    pub fn row(&self, y: u32) -> &'a [u8] {
+        let start = y as usize * self.stride;
+        &self.bytes[start..start + self.size.width as usize * self.layout.bytes()]
+    }
+
+    /// The part inside `region`, without copying.
+    pub fn crop(&self, region: Region) -> Result<ImageRef<'a>> {
+        region.check_inside(self.size)?;
+        let start = region.y as usize * self.stride + region.x as usize * self.layout.bytes();
+        ImageRef::new(&self.bytes[start..], region.size(), self.stride, self.layout)
+    }
+}
+
+/// Writable pixels, otherwise as [`ImageRef`].
+#[derive(Debug)]
+pub struct ImageMut<'a> {
+    /// The bytes; the last row may be shorter than `stride`.
+    pub bytes: &'a mut [u8],
+    /// Width and height.
+    pub size: Size,
+    /// Bytes from one row's start to the next.
+    pub stride: usize,
+    /// How a pixel's bytes lie.
+    pub layout: PixelLayout,
+}
+
+impl<'a> ImageMut<'a> {
+    /// A view over `bytes`; an error if they are too few for the size.
+    pub fn new(bytes: &'a mut [u8], size: Size, stride: usize, layout: PixelLayout) -> Result<Self> {
+        check_length(bytes.len(), size, stride, layout)?;
+        Ok(ImageMut { bytes, size, stride, layout })
+    }
+
+    /// The bytes of row `y`, exactly `width` pixels.
+    pub fn row_mut(&mut self, y: u32) -> &mut [u8] {
+        let start = y as usize * self.stride;
+        let length = self.size.width as usize * self.layout.bytes();
+        &mut self.bytes[start..start + length]
+    }
+
+    /// The same pixels, read-only.
+    pub fn as_ref(&self) -> ImageRef<'_> {
+        ImageRef { bytes: self.bytes, size: self.size, stride: self.stride, layout: self.layout }
+    }
+}
+
+fn check_length(length: usize, size: Size, stride: usize, layout: PixelLayout) -> Result<()> {
+    let row = size.width as usize * layout.bytes();
+    let needed = match size.height {
+        0 => 0,
+        rows => (rows as usize - 1).checked_mul(stride).and_then(|n| n.checked_add(row)).unwrap_or(usize::MAX),
+    };
+    if stride >= row && length >= needed {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "{length} bytes with stride {stride} cannot hold {}x{} pixels",
+        size.width, size.height
+    )))
+}
