@@ -170,7 +170,9 @@ fn check_length(length: usize, size: Size, stride: usize, layout: PixelLayout) -
     let row = size.width as usize * layout.bytes();
     let needed = match size.height {
         0 => 0,
-        rows => (rows as usize - 1).checked_mul(stride).and_then(|n| n.checked_add(row)).unwrap_or(usize::MAX),
+        rows => {
+            (rows as usize - 1).checked_mul(stride).and_then(|n| n.checked_add(row)).unwrap_or(usize::MAX)
+        }
     };
     if stride >= row && length >= needed {
         return Ok(());

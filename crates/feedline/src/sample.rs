@@ -1,0 +1,380 @@
+//! The nouns every stage shares: fields and their kinds, one sample's values, and where bytes lie.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// Element type of an n-d array field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DType {
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    F16,
+    BF16,
+    F32,
+    F64,
+}
+
+impl DType {
+    /// All of them, in the order of their codes in files.
+    pub const ALL: [DType; 13] = [
+        DType::Bool,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ];
+
+    /// Bytes per element.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::Bool | DType::U8 | DType::I8 => 1,
+            DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
+            DType::U32 | DType::I32 | DType::F32 => 4,
+            DType::U64 | DType::I64 | DType::F64 => 8,
+        }
+    }
+
+    /// The name as numpy spells it (`bfloat16` is ml_dtypes' and torch's).
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::U8 => "uint8",
+            DType::U16 => "uint16",
+            DType::U32 => "uint32",
+            DType::U64 => "uint64",
+            DType::I8 => "int8",
+            DType::I16 => "int16",
+            DType::I32 => "int32",
+            DType::I64 => "int64",
+            DType::F16 => "float16",
+            DType::BF16 => "bfloat16",
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+        }
+    }
+
+    /// The type with this numpy name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Kind {
+    /// An encoded picture, or raw pixels with their size.
+    Image,
+    /// One 64-bit integer.
+    Int,
+    /// One 64-bit float.
+    Float,
+    /// UTF-8 text.
+    Text,
+    /// One JSON value, kept as its text.
+    Json,
+    /// Bytes of no known meaning.
+    Bytes,
+    /// An n-d array; element type and shape travel with each value and may differ between samples.
+    Array,
+}
+
+/// One column of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldSpec {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether samples may lack it.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+impl FieldSpec {
+    /// A field that every sample has.
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        FieldSpec { name: name.into(), kind, optional: false }
+    }
+}
+
+/// The columns of a data set, and the names behind its integer labels if it knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// In the order in which samples list them.
+    pub fields: Vec<FieldSpec>,
+    /// Class names by label, if the source has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+}
+
+impl Schema {
+    /// The position of the field with this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|f| f.name == name)
+    }
+}
+
+/// How an image field's bytes are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ImageEncoding {
+    /// A file of any image format; the codec is found from its first bytes.
+    File,
+    /// A JPEG file.
+    Jpeg,
+    /// `width * height * 3` bytes, red first, row by row.
+    Rgb,
+    /// A luma plane, then two chroma planes of half width and height (rounded up).
+    Yuv420,
+    /// Quantised DCT coefficients of a JPEG (`feedline_pixels::dct`).
+    Dct,
+}
+
+/// What is known of a stored picture without looking at its bytes. Zero width means: not known, look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageMeta {
+    /// How to read the bytes.
+    pub encoding: ImageEncoding,
+    /// Stored width in pixels (before any EXIF turn), or 0.
+    pub width: u32,
+    /// Stored height in pixels (before any EXIF turn), or 0.
+    pub height: u32,
+    /// Channels of the stored picture, or 0.
+    pub channels: u8,
+    /// EXIF orientation 1..=8, or 0 when not known.
+    pub orientation: u8,
+}
+
+impl ImageMeta {
+    /// Nothing known but that it is an image file.
+    pub const UNKNOWN: ImageMeta =
+        ImageMeta { encoding: ImageEncoding::File, width: 0, height: 0, channels: 0, orientation: 0 };
+
+    /// Height and width as a viewer sees them, if known.
+    pub fn oriented_size(&self) -> Option<(u32, u32)> {
+        if self.width == 0 || self.orientation == 0 {
+            return None;
+        }
+        Some(if self.orientation >= 5 { (self.width, self.height) } else { (self.height, self.width) })
+    }
+}
+
+/// At most this many dimensions in an array field (numpy's own limit was 32 for decades; nobody stores more than 8).
+pub const MAX_DIMENSIONS: usize = 8;
+
+/// One field's value in a [`SampleBuffer`]; ranges point into the buffer's arena.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub enum Value {
+    /// The sample lacks this field.
+    #[default]
+    Missing,
+    /// [`Kind::Int`].
+    Int(i64),
+    /// [`Kind::Float`].
+    Float(f64),
+    /// [`Kind::Text`], [`Kind::Json`] or [`Kind::Bytes`].
+    Bytes(Range<usize>),
+    /// [`Kind::Image`].
+    Image {
+        /// The encoded picture.
+        bytes: Range<usize>,
+        /// Its seek index, empty if there is none.
+        index: Range<usize>,
+        /// What the store knows of it.
+        meta: ImageMeta,
+    },
+    /// [`Kind::Array`].
+    Array {
+        /// Element type.
+        dtype: DType,
+        /// Number of used entries of `shape`.
+        dimensions: u8,
+        /// Length of each dimension.
+        shape: [u64; MAX_DIMENSIONS],
+        /// The elements, row-major, little-endian.
+        bytes: Range<usize>,
+    },
+}
+
+/// One sample's values. Owned by a worker and reused: in steady state reading a sample allocates nothing.
+#[derive(Debug, Default)]
+pub struct SampleBuffer {
+    arena: Vec<u8>,
+    used: usize,
+    values: Vec<Value>,
+}
+
+impl SampleBuffer {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        SampleBuffer::default()
+    }
+
+    /// Forgets the last sample and makes room for `fields` values, all missing.
+    pub fn reset(&mut self, fields: usize) {
+        self.used = 0;
+        self.values.clear();
+        self.values.resize(fields, Value::Missing);
+    }
+
+    /// Room for `length` more bytes: their range, for a [`Value`], and the bytes themselves, to be overwritten.
+    ///
+    /// The arena only ever grows and is not cleared between samples, so the bytes may be an earlier sample's until
+    /// they are written; whoever asks for room fills it or reports an error.
+    pub fn reserve(&mut self, length: usize) -> (Range<usize>, &mut [u8]) {
+        let start = self.used;
+        let end = start + length;
+        if self.arena.len() < end {
+            self.arena.resize(end, 0);
+        }
+        self.used = end;
+        (start..end, &mut self.arena[start..end])
+    }
+
+    /// Copies `bytes` in and gives their range.
+    pub fn append(&mut self, bytes: &[u8]) -> Range<usize> {
+        let (range, room) = self.reserve(bytes.len());
+        room.copy_from_slice(bytes);
+        range
+    }
+
+    /// Sets the value of field `field`.
+    pub fn set(&mut self, field: usize, value: Value) {
+        self.values[field] = value;
+    }
+
+    /// The value of field `field`.
+    pub fn value(&self, field: usize) -> &Value {
+        &self.values[field]
+    }
+
+    /// All values.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The bytes of a range handed out by [`reserve`](Self::reserve).
+    pub fn bytes(&self, range: &Range<usize>) -> &[u8] {
+        &self.arena[range.clone()]
+    }
+}
+
+/// Which fields of a format a caller wants, by position in its [`Schema`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSet {
+    wanted: Vec<bool>,
+}
+
+impl FieldSet {
+    /// All `count` fields.
+    pub fn all(count: usize) -> Self {
+        FieldSet { wanted: vec![true; count] }
+    }
+
+    /// Only these of `count` fields.
+    pub fn only(count: usize, positions: impl IntoIterator<Item = usize>) -> Self {
+        let mut wanted = vec![false; count];
+        for position in positions {
+            wanted[position] = true;
+        }
+        FieldSet { wanted }
+    }
+
+    /// Whether field `position` is wanted.
+    pub fn has(&self, position: usize) -> bool {
+        self.wanted[position]
+    }
+
+    /// The wanted positions, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.wanted.iter().enumerate().filter_map(|(i, w)| w.then_some(i))
+    }
+}
+
+/// A run of bytes in one object of a source. `object` counts in the order of the format's own object list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Which object.
+    pub object: u32,
+    /// Which bytes of it.
+    pub range: Range<u64>,
+}
+
+/// 128 bits that change when the data change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(pub [u8; 16]);
+
+impl Fingerprint {
+    /// The fingerprint of these pieces; each is hashed with its length, so that pieces cannot run together.
+    pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for piece in pieces {
+            hasher.update(&(piece.len() as u64).to_le_bytes());
+            hasher.update(piece);
+        }
+        let mut short = [0; 16];
+        short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        Fingerprint(short)
+    }
+
+    /// As 32 hex digits.
+    pub fn to_hex(self) -> String {
+        use std::fmt::Write;
+        self.0.iter().fold(String::with_capacity(32), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl std::fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_reuses_its_arena() {
+        let mut buffer = SampleBuffer::new();
+        buffer.reset(1);
+        let range = buffer.append(b"hello");
+        buffer.set(0, Value::Bytes(range.clone()));
+        assert_eq!(buffer.bytes(&range), b"hello");
+        buffer.reset(2);
+        assert_eq!(buffer.values(), &[Value::Missing, Value::Missing]);
+        assert_eq!(buffer.reserve(3).0, 0..3);
+    }
+
+    #[test]
+    fn fingerprint_keeps_pieces_apart() {
+        let one = Fingerprint::of([&b"ab"[..], b"c"]);
+        let two = Fingerprint::of([&b"a"[..], b"bc"]);
+        assert_ne!(one, two);
+        assert_eq!(one.to_hex().len(), 32);
+    }
+}

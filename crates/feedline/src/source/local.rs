@@ -1,0 +1,221 @@
+//! Files below a folder, read with `pread`.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Entry, Held, Listing, Mapping, Object, Source, past_end, to_usize};
+use crate::error::{Error, Location, Result};
+
+/// Below this, an index range is read rather than mapped: a mapping costs a few microseconds and a page.
+const MAP_AT_LEAST: u64 = 64 * 1024;
+
+/// A folder of the local file system (or a single file's folder).
+#[derive(Debug)]
+pub struct LocalSource {
+    root: PathBuf,
+    uri: String,
+}
+
+impl LocalSource {
+    /// The folder `root`; it need not exist until something is read.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        let uri = root.display().to_string();
+        LocalSource { root, uri }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+
+    fn fail(&self, action: &'static str, name: &str, error: io::Error) -> Error {
+        Error::storage(action, Location::new(self.path(name).display().to_string()), error)
+    }
+
+    fn walk(&self, folder: &Path, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return found.problems.push(self.fail("listing", name, error)),
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    found.problems.push(self.fail("listing", name, error));
+                    continue;
+                }
+            };
+            let file_name = entry.file_name();
+            let Some(last) = file_name.to_str() else {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "the name is not UTF-8");
+                found.problems.push(self.fail("listing", &format!("{name}/{}", file_name.display()), error));
+                continue;
+            };
+            let child = if name.is_empty() { last.to_owned() } else { format!("{name}/{last}") };
+            self.visit(&entry.path(), &child, above, found);
+        }
+    }
+
+    fn visit(&self, path: &Path, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
+        // `metadata` follows links, as torchvision's ImageFolder does.
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => {
+                let id = (meta.dev(), meta.ino());
+                if above.contains(&id) {
+                    let error = io::Error::other("a link leads back to a folder above it");
+                    return found.problems.push(self.fail("listing", name, error));
+                }
+                above.push(id);
+                self.walk(path, name, above, found);
+                above.pop();
+            }
+            Ok(meta) if meta.is_file() => {
+                found.entries.push(Entry {
+                    name: name.to_owned(),
+                    size: meta.len(),
+                    version: version(&meta),
+                });
+            }
+            // Sockets, pipes and devices are nobody's samples.
+            Ok(_) => {}
+            Err(error) => found.problems.push(self.fail("listing", name, error)),
+        }
+    }
+}
+
+/// Device and inode: what tells a folder from another one, whatever links lead to it.
+type FolderId = (u64, u64);
+
+/// Modification time in nanoseconds: what "has this file changed" is decided by.
+fn version(meta: &fs::Metadata) -> u64 {
+    (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64)
+}
+
+impl Source for LocalSource {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing> {
+        let folder = self.path(prefix);
+        // A missing or unreadable root is the caller's mistake; below it, it is a problem to report.
+        fs::read_dir(&folder).map_err(|e| self.fail("listing", prefix, e))?;
+        let meta = fs::metadata(&folder).map_err(|e| self.fail("listing", prefix, e))?;
+        let mut found = Listing::default();
+        self.walk(&folder, prefix.trim_end_matches('/'), &mut vec![(meta.dev(), meta.ino())], &mut found);
+        Ok(found)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.path(name).try_exists().map_err(|e| self.fail("looking for", name, e))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+        let path = self.path(name);
+        let file = File::open(&path).map_err(|e| self.fail("opening", name, e))?;
+        let meta = file.metadata().map_err(|e| self.fail("opening", name, e))?;
+        if meta.is_dir() {
+            return Err(self.fail("opening", name, io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        Ok(Arc::new(LocalObject { file, size: meta.len(), path: path.display().to_string() }))
+    }
+
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
+        let size = file.metadata().map_err(|e| self.fail("reading", name, e))?.len();
+        into.resize(to_usize(size, &self.uri, name)?, 0);
+        file.read_exact_at(into, 0).map_err(|e| self.fail("reading", name, e))
+    }
+}
+
+#[derive(Debug)]
+struct LocalObject {
+    file: File,
+    size: u64,
+    path: String,
+}
+
+impl LocalObject {
+    fn check(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.size {
+            return Ok(());
+        }
+        Err(past_end(Location::new(&self.path), range, self.size))
+    }
+}
+
+impl Object for LocalObject {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(into.len() as u64);
+        self.check(&range)?;
+        self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
+            // The file shrank after it was opened.
+            io::ErrorKind::UnexpectedEof => past_end(Location::new(&self.path), &range, self.size),
+            _ => Error::storage("reading", Location::new(&self.path).with_offset(offset), error),
+        })
+    }
+
+    #[expect(unsafe_code, reason = "choosing to map is the unsafe act; see Mapping")]
+    fn hold(&self, range: Range<u64>) -> Result<Held> {
+        self.check(&range)?;
+        let length = range.end - range.start;
+        if length >= MAP_AT_LEAST {
+            // SAFETY: only index ranges of finished files are held. Writers of every format we read put such files
+            // in place by rename or do not touch them again; the length was checked against the open file just now.
+            let mapping = unsafe { Mapping::new(&self.file, range.clone()) };
+            if let Ok(mapping) = mapping {
+                return Ok(Held::Mapped(Arc::new(mapping)));
+            }
+            // Some file systems cannot map; reading always works.
+        }
+        let mut bytes = vec![0; to_usize(length, &self.path, "")?];
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Held::Owned(bytes.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        super::super::conformance::check(|objects| {
+            for (name, bytes) in objects {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, bytes).unwrap();
+            }
+            Arc::new(LocalSource::new(folder.path()))
+        });
+    }
+
+    #[test]
+    fn a_shrunken_file_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.bin");
+        fs::write(&path, [7; 100]).unwrap();
+        let object = LocalSource::new(folder.path()).open("a.bin").unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        let message = object.read_at(0, &mut [0; 50]).unwrap_err().to_string();
+        assert!(message.contains("a.bin") && message.contains("truncated"), "{message}");
+    }
+
+    #[test]
+    fn a_link_loop_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("again")).unwrap();
+        fs::write(folder.path().join("a"), b"x").unwrap();
+        let found = LocalSource::new(folder.path()).list("").unwrap();
+        assert_eq!((found.entries.len(), found.problems.len()), (1, 1));
+    }
+}

@@ -1,0 +1,122 @@
+//! WHERE BYTES LIVE.
+//!
+//! A [`Source`] is a root (a folder, a bucket prefix) under which [`Object`]s are found by name and read by range.
+//!
+//! Implementers uphold: a read gives exactly the asked bytes or an error that names the object; `size` stays what it
+//! was at `open`; a range past the end is an error, never a short read; everything may be called from many threads at
+//! once. Callers may rely on reads having no side effect that another read could see. A source knows nothing of
+//! samples or formats.
+
+mod local;
+mod memory;
+mod mmap;
+mod uri;
+
+use std::fmt::Debug;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::error::{Error, Location, Result};
+
+pub use local::LocalSource;
+pub use memory::MemorySource;
+pub(crate) use mmap::Mapping;
+pub use uri::{Target, resolve};
+
+/// An object's name, size and age, as a listing tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name relative to the source's root, parts joined by `/`.
+    pub name: String,
+    /// Length in bytes.
+    pub size: u64,
+    /// A tag that changes when the content may have changed: modification time in nanoseconds, or a hash of an ETag.
+    pub version: u64,
+}
+
+/// A root under which objects are found. See the module's contract.
+pub trait Source: Send + Sync + Debug {
+    /// The root as the user would name it.
+    fn uri(&self) -> &str;
+
+    /// Every object below `prefix` (a folder name, or empty), in no particular order, with what could not be listed.
+    fn list(&self, prefix: &str) -> Result<Listing>;
+
+    /// Whether the object exists.
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// Opens one object.
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
+
+    /// Reads a whole object into `into` (its content is replaced) in as few system calls as the source can. For
+    /// folders of small files, where opening is a good part of the cost.
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        let object = self.open(name)?;
+        into.resize(to_usize(object.size(), self.uri(), name)?, 0);
+        object.read_at(0, into)
+    }
+}
+
+/// What a listing found.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The objects.
+    pub entries: Vec<Entry>,
+    /// What could not be looked at (no permission, broken link), one error each.
+    pub problems: Vec<Error>,
+}
+
+/// One open object. See the module's contract.
+pub trait Object: Send + Sync + Debug {
+    /// Length in bytes, as at opening.
+    fn size(&self) -> u64;
+
+    /// Fills `into` with the bytes from `offset` on.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// A range to keep for long (an index): mapped where the source can, otherwise read.
+    fn hold(&self, range: Range<u64>) -> Result<Held>;
+}
+
+/// Bytes that stay: read into memory, or mapped from a file.
+#[derive(Debug, Clone)]
+pub enum Held {
+    /// Read into memory.
+    Owned(Arc<[u8]>),
+    /// Mapped from a file.
+    #[expect(private_interfaces, reason = "a mapping is only ever used as the bytes it derefs to")]
+    Mapped(Arc<Mapping>),
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Held::Owned(bytes) => bytes,
+            Held::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+/// A length that must fit in memory.
+pub(crate) fn to_usize(length: u64, uri: &str, name: &str) -> Result<usize> {
+    usize::try_from(length).map_err(|_| {
+        Error::data(Location::new(uri).with_shard(name), format!("{length} bytes do not fit in memory"))
+    })
+}
+
+/// The error for a range that reaches past the end.
+pub(crate) fn past_end(location: Location, range: &Range<u64>, size: u64) -> Error {
+    let offset = range.start;
+    Error::data(
+        location.with_offset(offset),
+        format!(
+            "bytes {}..{} asked, but the file ends at {size}: it is truncated or was replaced",
+            range.start, range.end
+        ),
+    )
+}
+
+#[cfg(test)]
+mod conformance;

@@ -1,0 +1,223 @@
+//! What the user typed → where it is: paths, `file://`, brace and glob patterns.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{LocalSource, Source};
+use crate::error::{Error, Location, Result};
+
+/// What a uri stands for.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// One folder (or prefix): a format looks inside.
+    Folder(Arc<dyn Source>),
+    /// One or several objects by name, all below one source.
+    Objects(Arc<dyn Source>, Vec<String>),
+}
+
+/// More names than this from one pattern is a mistake, not a data set.
+const MAX_EXPANSION: usize = 1_000_000;
+
+/// Finds what the uris stand for. Patterns are expanded in the order given, each sorted by name.
+pub fn resolve(uris: &[String]) -> Result<Target> {
+    if let [only] = uris {
+        let path = local_path(only)?;
+        if path.is_dir() {
+            return Ok(Target::Folder(Arc::new(LocalSource::new(path))));
+        }
+    }
+    let mut paths = Vec::new();
+    for uri in uris {
+        expand(uri, &mut paths)?;
+    }
+    match paths.as_slice() {
+        [] => Err(Error::option("uri", "nothing to open: the list is empty")),
+        [folder] if folder.is_dir() => Ok(Target::Folder(Arc::new(LocalSource::new(folder.clone())))),
+        _ => objects(&paths),
+    }
+}
+
+fn local_path(uri: &str) -> Result<PathBuf> {
+    if let Some(path) = uri.strip_prefix("file://") {
+        return Ok(PathBuf::from(path));
+    }
+    if let Some((scheme, _)) = uri.split_once("://") {
+        return Err(Error::option(
+            "uri",
+            format!("{scheme}:// is not supported by this version; local paths and file:// are"),
+        ));
+    }
+    Ok(PathBuf::from(uri))
+}
+
+fn expand(uri: &str, paths: &mut Vec<PathBuf>) -> Result<()> {
+    let local = local_path(uri)?;
+    // A file that really has braces or a star in its name wins over the pattern.
+    if local.exists() {
+        paths.push(local);
+        return Ok(());
+    }
+    let mut matched = false;
+    for plain in braces(&local.to_string_lossy())? {
+        if plain.contains(['*', '?', '[']) {
+            matched |= expand_glob(&plain, paths)?;
+        } else {
+            matched = true;
+            paths.push(PathBuf::from(plain));
+        }
+    }
+    if matched {
+        return Ok(());
+    }
+    Err(Error::data(Location::new(uri), "no file matches this pattern"))
+}
+
+fn expand_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<bool> {
+    let matches =
+        glob::glob(pattern).map_err(|e| Error::option("uri", format!("bad pattern {pattern}: {e}")))?;
+    let before = paths.len();
+    for path in matches {
+        paths.push(path.map_err(|e| {
+            let place = Location::new(e.path().display().to_string());
+            Error::storage("listing", place, e.into_error())
+        })?);
+    }
+    Ok(paths.len() > before)
+}
+
+/// Bash's brace expansion: `{a,b}` and `{000..146}` (width kept), nested and repeated.
+fn braces(pattern: &str) -> Result<Vec<String>> {
+    let Some((open, close)) = outer_braces(pattern) else { return Ok(vec![pattern.to_owned()]) };
+    let (head, body, tail) = (&pattern[..open], &pattern[open + 1..close], &pattern[close + 1..]);
+    let alternatives = match number_range(body) {
+        Some(numbers) => numbers?,
+        None => split_top_level(body).into_iter().map(braces).collect::<Result<Vec<_>>>()?.concat(),
+    };
+    let tails = braces(tail)?;
+    if alternatives.len().saturating_mul(tails.len()) > MAX_EXPANSION {
+        return Err(too_many(pattern));
+    }
+    Ok(alternatives.iter().flat_map(|a| tails.iter().map(move |t| format!("{head}{a}{t}"))).collect())
+}
+
+fn too_many(pattern: &str) -> Error {
+    Error::option("uri", format!("{pattern} stands for more than {MAX_EXPANSION} names"))
+}
+
+fn outer_braces(text: &str) -> Option<(usize, usize)> {
+    let open = text.find('{')?;
+    let mut depth = 0usize;
+    for (at, byte) in text.bytes().enumerate().skip(open) {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return Some((open, at)),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn number_range(body: &str) -> Option<Result<Vec<String>>> {
+    let (first, last) = body.split_once("..")?;
+    let (low, high) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+    let width = if first.starts_with('0') || last.starts_with('0') { first.len().max(last.len()) } else { 0 };
+    if low.abs_diff(high) >= MAX_EXPANSION as u64 {
+        return Some(Err(too_many(body)));
+    }
+    let format = |n| format!("{n:0width$}");
+    Some(Ok(if low <= high {
+        (low..=high).map(format).collect()
+    } else {
+        (high..=low).rev().map(format).collect()
+    }))
+}
+
+fn split_top_level(body: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0usize, 0);
+    for (at, byte) in body.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                parts.push(&body[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&body[start..]);
+    parts
+}
+
+/// All paths as names below their deepest common folder.
+fn objects(paths: &[PathBuf]) -> Result<Target> {
+    for path in paths {
+        let missing = |e| Error::storage("opening", Location::new(path.display().to_string()), e);
+        let meta = std::fs::metadata(path).map_err(missing)?;
+        if meta.is_dir() && paths.len() > 1 {
+            let reason = format!("{} is a folder; several uris must all be files", path.display());
+            return Err(Error::option(
+                "uri",
+                reason + " (open folders one by one and join them with concat)",
+            ));
+        }
+    }
+    let root = common_folder(paths);
+    let name = |p: &PathBuf| {
+        let relative = p.strip_prefix(&root).unwrap_or(p);
+        relative
+            .to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Error::option("uri", format!("{} is not UTF-8", p.display())))
+    };
+    let names = paths.iter().map(name).collect::<Result<Vec<_>>>()?;
+    Ok(Target::Objects(Arc::new(LocalSource::new(root)), names))
+}
+
+fn common_folder(paths: &[PathBuf]) -> PathBuf {
+    let mut root = paths[0].parent().unwrap_or(Path::new("")).to_path_buf();
+    for path in &paths[1..] {
+        while !path.starts_with(&root) {
+            if !root.pop() {
+                return PathBuf::new();
+            }
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_expand_as_in_bash() {
+        assert_eq!(braces("a-{08..11}.tar").unwrap(), ["a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"]);
+        assert_eq!(braces("{x,y{1..2}}z").unwrap(), ["xz", "y1z", "y2z"]);
+        assert_eq!(braces("{a,b}{c,d}").unwrap(), ["ac", "ad", "bc", "bd"]);
+        assert_eq!(braces("{3..1}").unwrap(), ["3", "2", "1"]);
+        assert_eq!(braces("open{brace").unwrap(), ["open{brace"]);
+        assert!(braces("{1..99999999}").is_err());
+    }
+
+    #[test]
+    fn remote_schemes_are_refused_by_name() {
+        let message = resolve(&["s3://bucket/x".to_owned()]).unwrap_err().to_string();
+        assert!(message.contains("s3://"), "{message}");
+    }
+
+    #[test]
+    fn files_in_several_folders_share_a_root() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a/1.tar", "b/2.tar"] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"").unwrap();
+        }
+        let pattern = format!("{}/{{a,b}}/*.tar", folder.path().display());
+        let Target::Objects(source, names) = resolve(&[pattern]).unwrap() else { panic!("files expected") };
+        assert_eq!(names, ["a/1.tar", "b/2.tar"]);
+        assert_eq!(source.uri(), folder.path().display().to_string());
+    }
+}
