@@ -7,11 +7,15 @@
 //!            values               come                              owner     delivery
 //! ```
 
+mod batch;
 mod error;
 mod format;
+mod order;
+mod random;
 mod sample;
 mod source;
 
+pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
 pub use error::{Error, Location, Result, Stage};
 pub use format::Format;
 pub use sample::{

@@ -1,0 +1,264 @@
+//! A batch while workers fill it: columns with a place for every row, and each row's fate.
+
+#![expect(unsafe_code, reason = "rows are written through a shared batch; see batch/README.md")]
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::memory::{Pool, Slab};
+use super::ring::Claim;
+use super::{Batch, Column, ColumnSpec, Layout};
+use crate::error::Error;
+use crate::sample::MAX_DIMENSIONS;
+
+/// A batch being filled.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    /// Its number in the epoch.
+    pub(crate) number: u64,
+    /// Which sample each row is to hold.
+    pub(crate) samples: Vec<u64>,
+    columns: Vec<FillingColumn>,
+    rows: Vec<UnsafeCell<RowState>>,
+    sealed: Option<Sealed>,
+}
+
+// SAFETY: `rows` and the columns' memory are written only through `RowMut`, of which there is one per claimed row.
+unsafe impl Sync for Filling {}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    /// The batch, without its failed rows; `None` if no row is left.
+    pub(crate) batch: Option<Batch>,
+    /// Every failure on the way, also of samples whose row a substitute took, in row order.
+    pub(crate) failures: Vec<Error>,
+    /// Rows without a sample.
+    pub(crate) lost: usize,
+}
+
+#[derive(Debug)]
+enum FillingColumn {
+    /// Equal rows in one slab.
+    Dense { memory: Slab, row_bytes: usize },
+    /// Rows of known, unequal lengths in one slab.
+    Planned { memory: Slab, offsets: Vec<i64> },
+    /// Rows of unknown length, each in memory of its own until sealing.
+    Pieces,
+}
+
+/// One row's fate, written by the row's worker alone.
+#[derive(Debug, Default)]
+pub(crate) struct RowState {
+    done: bool,
+    failures: Vec<Error>,
+    /// One per `Pieces` column, in column order; empty vectors elsewhere.
+    pieces: Vec<Vec<u8>>,
+    shapes: Vec<Shape>,
+}
+
+/// Dimensions of one ragged value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) dimensions: u8,
+    pub(crate) lengths: [u64; MAX_DIMENSIONS],
+}
+
+impl Shape {
+    pub(crate) fn new(lengths: &[u64]) -> Self {
+        let mut shape = Shape { dimensions: lengths.len() as u8, lengths: [0; MAX_DIMENSIONS] };
+        shape.lengths[..lengths.len()].copy_from_slice(lengths);
+        shape
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u64] {
+        &self.lengths[..self.dimensions as usize]
+    }
+}
+
+impl Filling {
+    /// An empty batch. `planned` gives, for a ragged column, every row's length if all are known beforehand.
+    pub(crate) fn new(
+        number: u64,
+        samples: Vec<u64>,
+        specs: &[ColumnSpec],
+        pool: &Pool,
+        planned: impl Fn(usize) -> Option<Vec<u64>>,
+    ) -> Self {
+        let rows = samples.len();
+        let column = |(at, spec): (usize, &ColumnSpec)| match (&spec.layout, planned(at)) {
+            (Layout::Dense { .. }, _) => {
+                let row_bytes = spec.row_bytes();
+                FillingColumn::Dense { memory: pool.lend(rows * row_bytes), row_bytes }
+            }
+            (Layout::Ragged { .. }, Some(lengths)) => {
+                let offsets = running_sum(lengths.iter().copied());
+                let total = *offsets.last().expect("there is always a first offset") as usize;
+                FillingColumn::Planned { memory: pool.lend(total), offsets }
+            }
+            (Layout::Ragged { .. }, None) => FillingColumn::Pieces,
+        };
+        let columns: Vec<_> = specs.iter().enumerate().map(column).collect();
+        let state = || RowState {
+            pieces: columns.iter().map(|_| Vec::new()).collect(),
+            shapes: vec![Shape::default(); columns.len()],
+            ..RowState::default()
+        };
+        let rows = (0..rows).map(|_| UnsafeCell::new(state())).collect();
+        Filling { number, samples, columns, rows, sealed: None }
+    }
+
+    /// The claimed row.
+    pub(crate) fn row<'a>(&'a self, claim: &'a Claim) -> RowMut<'a> {
+        // SAFETY: the ring hands out each claim once and lends it to one closure, which makes one `RowMut` of it; the
+        // state is not touched otherwise until the last row is finished.
+        let state = unsafe { &mut *self.rows[claim.row as usize].get() };
+        RowMut { filling: self, row: claim.row as usize, state }
+    }
+
+    /// Turns the filled rows into a batch. Called once, by the worker that finished the last row.
+    pub(crate) fn seal(&mut self, specs: &[ColumnSpec], pool: &Pool) {
+        let mut states: Vec<RowState> = self.rows.drain(..).map(UnsafeCell::into_inner).collect();
+        let kept: Vec<usize> = (0..states.len()).filter(|row| states[*row].done).collect();
+        let failures = states.iter_mut().flat_map(|s| std::mem::take(&mut s.failures)).collect();
+        let lost = states.len() - kept.len();
+        let columns = std::mem::take(&mut self.columns);
+        let batch = (!kept.is_empty()).then(|| {
+            let seal = |(at, column)| seal_column(column, at, &specs[at], &kept, &states, pool);
+            let columns = columns.into_iter().enumerate().map(seal).collect();
+            Batch { number: self.number, rows: kept.len(), columns }
+        });
+        self.sealed = Some(Sealed { batch, failures, lost });
+    }
+
+    /// What sealing made. Called once, by the consumer.
+    pub(crate) fn into_sealed(mut self) -> Sealed {
+        self.sealed.take().expect("a taken batch is sealed")
+    }
+}
+
+/// One row of a batch, for the worker that claimed it.
+#[derive(Debug)]
+pub(crate) struct RowMut<'a> {
+    filling: &'a Filling,
+    row: usize,
+    state: &'a mut RowState,
+}
+
+/// Where a ragged value goes.
+pub(crate) enum Room<'a> {
+    /// Exactly as many bytes as were announced for this row.
+    Planned(&'a mut [u8]),
+    /// As many as the value needs.
+    Free(&'a mut Vec<u8>),
+}
+
+impl RowMut<'_> {
+    /// The sample this row is to hold.
+    pub(crate) fn sample(&self) -> u64 {
+        self.filling.samples[self.row]
+    }
+
+    /// The row's bytes in a dense column.
+    pub(crate) fn dense(&mut self, column: usize) -> &mut [u8] {
+        let FillingColumn::Dense { memory, row_bytes } = &self.filling.columns[column] else {
+            unreachable!("the plan says which columns are dense")
+        };
+        let start = self.row * row_bytes;
+        // SAFETY: rows do not overlap, this row is ours alone, and `&mut self` excludes a second reference to it.
+        unsafe { memory.part_mut(start..start + row_bytes) }
+    }
+
+    /// Where the row's value of a ragged column goes, and where its shape is noted.
+    pub(crate) fn ragged(&mut self, column: usize) -> (Room<'_>, &mut Shape) {
+        let room = match &self.filling.columns[column] {
+            FillingColumn::Planned { memory, offsets } => {
+                let range = offset_range(offsets, self.row);
+                // SAFETY: as for dense rows: offsets ascend, so ranges do not overlap.
+                Room::Planned(unsafe { memory.part_mut(range) })
+            }
+            FillingColumn::Pieces => Room::Free(&mut self.state.pieces[column]),
+            FillingColumn::Dense { .. } => unreachable!("the plan says which columns are ragged"),
+        };
+        (room, &mut self.state.shapes[column])
+    }
+
+    /// Notes that a sample could not be put here. The row stays without one unless a later try succeeds.
+    pub(crate) fn failed(&mut self, error: Error) {
+        self.state.failures.push(error);
+    }
+
+    /// Notes that the row is complete.
+    pub(crate) fn done(&mut self) {
+        self.state.done = true;
+    }
+}
+
+fn running_sum(lengths: impl Iterator<Item = u64>) -> Vec<i64> {
+    let mut sum = 0i64;
+    std::iter::once(0)
+        .chain(lengths.map(|length| {
+            sum += length as i64;
+            sum
+        }))
+        .collect()
+}
+
+fn offset_range(offsets: &[i64], row: usize) -> Range<usize> {
+    offsets[row] as usize..offsets[row + 1] as usize
+}
+
+fn seal_column(
+    column: FillingColumn,
+    at: usize,
+    spec: &ColumnSpec,
+    kept: &[usize],
+    states: &[RowState],
+    pool: &Pool,
+) -> Column {
+    let all = kept.len() == states.len();
+    match column {
+        FillingColumn::Dense { mut memory, row_bytes } => {
+            if !all {
+                close_gaps(memory.bytes_mut(), kept.iter().map(|row| row * row_bytes..(row + 1) * row_bytes));
+            }
+            Column::dense(spec, memory, kept.len())
+        }
+        FillingColumn::Planned { mut memory, offsets } => {
+            let ranges = || kept.iter().map(|row| offset_range(&offsets, *row));
+            if !all {
+                close_gaps(memory.bytes_mut(), ranges());
+            }
+            let offsets = running_sum(ranges().map(|r| r.len() as u64));
+            Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
+        }
+        FillingColumn::Pieces => {
+            let pieces = || kept.iter().map(|row| &states[*row].pieces[at]);
+            let offsets = running_sum(pieces().map(|p| p.len() as u64));
+            let mut memory = pool.lend(*offsets.last().expect("there is always a first offset") as usize);
+            let mut rest = memory.bytes_mut();
+            for piece in pieces() {
+                let (room, after) = rest.split_at_mut(piece.len());
+                room.copy_from_slice(piece);
+                rest = after;
+            }
+            Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
+        }
+    }
+}
+
+/// Moves the kept ranges together, in place. They ascend, so no range is overwritten before it is moved.
+fn close_gaps(bytes: &mut [u8], kept: impl Iterator<Item = Range<usize>>) {
+    let mut end = 0;
+    for range in kept {
+        let length = range.len();
+        bytes.copy_within(range, end);
+        end += length;
+    }
+}
+
+fn shapes(at: usize, spec: &ColumnSpec, kept: &[usize], states: &[RowState]) -> Option<Arc<[Shape]>> {
+    let Layout::Ragged { shaped: true } = spec.layout else { return None };
+    Some(kept.iter().map(|row| states[*row].shapes[at]).collect())
+}

@@ -1,0 +1,214 @@
+//! The pool and what it lends.
+//!
+//! Invariants, on which all `unsafe` here rests:
+//! 1. A [`Slab`] is the only owner of its allocation. The pool keeps only allocations that no slab owns.
+//! 2. While a batch is being filled, rows are written through [`Slab::part_mut`] by the one worker that claimed the
+//!    row; rows do not overlap. After sealing, nobody in this crate writes.
+//! 3. A slab's memory goes home when the slab drops, wherever that happens: the path takes one short lock, no GIL, and
+//!    never blocks on a consumer.
+
+#![expect(unsafe_code, reason = "handing out disjoint parts of one allocation; see batch/README.md")]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::alloc::Allocation;
+
+/// Lends memory and takes it back. Clones share the same memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    home: Arc<Home>,
+}
+
+#[derive(Debug)]
+struct Home {
+    /// Idle allocations, the most recently used last: it is the one most likely still in cache.
+    idle: Mutex<Vec<Allocation>>,
+    /// Keep at most this many idle; what comes back beyond that is freed.
+    keep: usize,
+    fresh: AtomicU64,
+    reused: AtomicU64,
+    lent_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Allocations made.
+    pub fresh: u64,
+    /// Loans served from memory that came back.
+    pub reused: u64,
+    /// Bytes lent out now.
+    pub lent_bytes: u64,
+    /// The most bytes that were ever lent out at once.
+    pub peak_bytes: u64,
+}
+
+impl Pool {
+    /// A pool that keeps at most `keep` idle allocations.
+    pub(crate) fn new(keep: usize) -> Self {
+        Pool {
+            home: Arc::new(Home {
+                idle: Mutex::new(Vec::new()),
+                keep,
+                fresh: AtomicU64::new(0),
+                reused: AtomicU64::new(0),
+                lent_bytes: AtomicU64::new(0),
+                peak_bytes: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// `length` bytes of unspecified content. Never waits: if everything is lent out, it allocates.
+    pub(crate) fn lend(&self, length: usize) -> Slab {
+        let found = self.home.take_idle(length);
+        let counter = if found.is_some() { &self.home.reused } else { &self.home.fresh };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let allocation = found.unwrap_or_else(|| Allocation::new(length));
+        let lent = self.home.lent_bytes.fetch_add(allocation.capacity() as u64, Ordering::Relaxed);
+        self.home.peak_bytes.fetch_max(lent + allocation.capacity() as u64, Ordering::Relaxed);
+        Slab { allocation: Some(allocation), length, home: self.home.clone() }
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let home = &self.home;
+        PoolStats {
+            fresh: load(&home.fresh),
+            reused: load(&home.reused),
+            lent_bytes: load(&home.lent_bytes),
+            peak_bytes: load(&home.peak_bytes),
+        }
+    }
+}
+
+impl Home {
+    fn take_idle(&self, length: usize) -> Option<Allocation> {
+        let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The tightest fit that wastes at most half: batches differ in size, and a small loan must not eat a big one.
+        let fits = |a: &Allocation| a.capacity() >= length && a.capacity() / 2 <= length.max(4096);
+        let best = idle.iter().enumerate().rev().filter(|(_, a)| fits(a)).min_by_key(|(_, a)| a.capacity());
+        let at = best.map(|(at, _)| at)?;
+        Some(idle.remove(at))
+    }
+
+    fn take_back(&self, allocation: Allocation) {
+        self.lent_bytes.fetch_sub(allocation.capacity() as u64, Ordering::Relaxed);
+        let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        idle.push(allocation);
+        let spare = if idle.len() > self.keep { Some(idle.remove(0)) } else { None };
+        // Freeing may unmap megabytes: not under the lock.
+        drop(idle);
+        drop(spare);
+    }
+}
+
+/// Lent memory. Goes home when dropped.
+#[derive(Debug)]
+pub struct Slab {
+    allocation: Option<Allocation>,
+    length: usize,
+    home: Arc<Home>,
+}
+
+impl Slab {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The address of its first byte, for handing the memory to Python.
+    pub fn address(&self) -> *mut u8 {
+        self.allocation().pointer().as_ptr()
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the allocation is at least `length` long and was zeroed when made, so every byte is initialised.
+        // Shared access is sound because parts are written only before sealing (invariant 2), when no caller holds
+        // a sealed slab yet.
+        unsafe { std::slice::from_raw_parts(self.address(), self.length) }
+    }
+
+    /// Its bytes, writable: the borrow proves that nobody else looks.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` excludes every other reference.
+        unsafe { std::slice::from_raw_parts_mut(self.address(), self.length) }
+    }
+
+    /// Part of the bytes, writable through a shared slab.
+    ///
+    /// # Safety
+    /// No other reference to any byte of `range` may exist while the result lives (invariant 2).
+    #[expect(clippy::mut_from_ref, reason = "that is what the safety contract is about")]
+    pub(crate) unsafe fn part_mut(&self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.length, "part inside the slab");
+        // SAFETY: in bounds by the assertion, initialised (zeroed at allocation), unaliased by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.address().add(range.start), range.len()) }
+    }
+
+    fn allocation(&self) -> &Allocation {
+        self.allocation.as_ref().expect("present until drop")
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        if let Some(allocation) = self.allocation.take() {
+            self.home.take_back(allocation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_and_is_used_again() {
+        let pool = Pool::new(4);
+        let first = pool.lend(10_000);
+        let address = first.address() as usize;
+        drop(first);
+        let second = pool.lend(9_000);
+        assert_eq!(second.address() as usize, address);
+        assert_eq!(second.len(), 9_000);
+        assert_eq!((pool.stats().fresh, pool.stats().reused), (1, 1));
+    }
+
+    #[test]
+    fn held_memory_is_never_lent_twice() {
+        let pool = Pool::new(2);
+        let mut held: Vec<Slab> = (0..50).map(|_| pool.lend(5000)).collect();
+        for (i, slab) in held.iter_mut().enumerate() {
+            slab.bytes_mut().fill(i as u8);
+        }
+        for (i, slab) in held.iter().enumerate() {
+            assert!(slab.bytes().iter().all(|b| *b == i as u8));
+        }
+        drop(held);
+        assert_eq!(pool.stats().lent_bytes, 0);
+        assert_eq!(pool.home.idle.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_small_loan_does_not_take_a_big_allocation() {
+        let pool = Pool::new(4);
+        drop(pool.lend(10 << 20));
+        drop(pool.lend(16));
+        assert_eq!(pool.stats().fresh, 2);
+    }
+
+    #[test]
+    fn slabs_outlive_their_pool() {
+        let slab = Pool::new(1).lend(100);
+        assert_eq!(slab.bytes(), [0; 100]);
+    }
+}

@@ -1,0 +1,279 @@
+//! WHERE RESULTS LAND.
+//!
+//! A [`Batch`] is sealed memory with an owner. Every column's memory goes back to the pool when its last holder lets go,
+//! be it a Rust value, a NumPy array or a torch tensor; until then nobody writes it but the holder. `README.md` in this
+//! folder says why that holds.
+
+mod alloc;
+mod filling;
+mod memory;
+mod ring;
+mod sync;
+
+use std::sync::Arc;
+
+use crate::sample::DType;
+
+pub(crate) use filling::{Filling, Room, RowMut, Sealed, Shape};
+pub(crate) use memory::Pool;
+pub use memory::{PoolStats, Slab};
+pub(crate) use ring::{Claim, Ring, Take};
+
+/// How a column's rows lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Every row has this shape; the column is one array `[rows, shape…]`.
+    Dense {
+        /// Dimensions of one row.
+        shape: Vec<u64>,
+    },
+    /// Rows differ in length; the column is one flat array with offsets.
+    Ragged {
+        /// Whether each row also has a shape of its own.
+        shaped: bool,
+    },
+}
+
+/// What a column's elements mean beyond their type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Numbers.
+    Numbers,
+    /// Opaque bytes (an undecoded picture, a blob).
+    Bytes,
+    /// UTF-8 text.
+    Text,
+    /// JSON text.
+    Json,
+}
+
+/// What a column will be, known before the first batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Its name; a view of a field is `field.view`.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// How rows lie.
+    pub layout: Layout,
+    /// What elements mean.
+    pub meaning: Meaning,
+}
+
+impl ColumnSpec {
+    /// A dense column of numbers.
+    pub(crate) fn dense(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
+        let layout = Layout::Dense { shape: shape.to_vec() };
+        ColumnSpec { name: name.into(), dtype, layout, meaning: Meaning::Numbers }
+    }
+
+    /// A ragged column.
+    pub(crate) fn ragged(name: impl Into<String>, dtype: DType, shaped: bool, meaning: Meaning) -> Self {
+        ColumnSpec { name: name.into(), dtype, layout: Layout::Ragged { shaped }, meaning }
+    }
+
+    /// Bytes of one row, if dense; 0 otherwise.
+    pub fn row_bytes(&self) -> usize {
+        match &self.layout {
+            Layout::Dense { shape } => shape.iter().product::<u64>() as usize * self.dtype.size(),
+            Layout::Ragged { .. } => 0,
+        }
+    }
+}
+
+/// One sealed batch.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    number: u64,
+    rows: usize,
+    columns: Vec<Column>,
+}
+
+impl Batch {
+    /// Its number in the epoch, from 0.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Samples in it.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Its columns, in the order of the loader's specification.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The column with this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+}
+
+/// One column of a sealed batch. Clones share the memory.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// What elements mean.
+    pub meaning: Meaning,
+    /// Dimensions: `[rows, …]` if dense, `[elements]` if ragged.
+    pub shape: Vec<u64>,
+    memory: Arc<Slab>,
+    offsets: Option<Arc<[i64]>>,
+    shapes: Option<Arc<[Shape]>>,
+}
+
+impl Column {
+    fn dense(spec: &ColumnSpec, memory: Slab, rows: usize) -> Self {
+        let Layout::Dense { shape: row } = &spec.layout else { unreachable!("a dense spec") };
+        let shape = std::iter::once(rows as u64).chain(row.iter().copied()).collect();
+        Column { shape, ..Column::new(spec, memory, None, None) }
+    }
+
+    fn ragged(spec: &ColumnSpec, memory: Slab, byte_offsets: Vec<i64>, shapes: Option<Arc<[Shape]>>) -> Self {
+        let size = spec.dtype.size() as i64;
+        let offsets: Arc<[i64]> = byte_offsets.into_iter().map(|o| o / size).collect();
+        let elements = *offsets.last().expect("there is always a first offset") as u64;
+        Column { shape: vec![elements], ..Column::new(spec, memory, Some(offsets), shapes) }
+    }
+
+    fn new(
+        spec: &ColumnSpec,
+        memory: Slab,
+        offsets: Option<Arc<[i64]>>,
+        shapes: Option<Arc<[Shape]>>,
+    ) -> Self {
+        let (name, dtype, meaning) = (spec.name.clone(), spec.dtype, spec.meaning);
+        Column { name, dtype, meaning, shape: Vec::new(), memory: Arc::new(memory), offsets, shapes }
+    }
+
+    /// The elements, little-endian.
+    pub fn bytes(&self) -> &[u8] {
+        let elements: u64 = self.shape.iter().product();
+        &self.memory.bytes()[..elements as usize * self.dtype.size()]
+    }
+
+    /// The memory itself, to share its ownership.
+    pub fn memory(&self) -> &Arc<Slab> {
+        &self.memory
+    }
+
+    /// Where each row begins, in elements, and one past the last; only if ragged.
+    pub fn offsets(&self) -> Option<&[i64]> {
+        self.offsets.as_deref()
+    }
+
+    /// Dimensions of row `row`, if rows have shapes of their own.
+    pub fn row_shape(&self, row: usize) -> Option<&[u64]> {
+        self.shapes.as_ref().map(|s| s[row].as_slice())
+    }
+
+    /// The bytes of row `row`.
+    pub fn row(&self, row: usize) -> &[u8] {
+        let size = self.dtype.size();
+        match &self.offsets {
+            Some(offsets) => &self.bytes()[offsets[row] as usize * size..offsets[row + 1] as usize * size],
+            None => {
+                let row_bytes = self.shape[1..].iter().product::<u64>() as usize * size;
+                &self.bytes()[row * row_bytes..(row + 1) * row_bytes]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, Location, Stage};
+
+    fn specs() -> Vec<ColumnSpec> {
+        vec![
+            ColumnSpec::dense("index", DType::I64, &[]),
+            ColumnSpec::ragged("text", DType::U8, false, Meaning::Text),
+            ColumnSpec::ragged("boxes", DType::F32, true, Meaning::Numbers),
+        ]
+    }
+
+    /// Fills `rows` rows over a real ring with `threads` threads; rows for which `fails` is true fail.
+    fn fill(rows: u64, threads: usize, fails: fn(u64) -> bool) -> Vec<Sealed> {
+        let (ring, pool, specs) = (Ring::new(2, 4, rows), Pool::new(8), specs());
+        let open = |number: u64| {
+            let samples: Vec<u64> = (number * 4..number * 4 + ring.rows(number)).collect();
+            let lengths: Vec<u64> = samples.iter().map(|s| s % 3).collect();
+            Filling::new(number, samples, &specs, &pool, |column| (column == 1).then(|| lengths.clone()))
+        };
+        let fill_row = |filling: &Filling, claim: &Claim| {
+            let mut row = filling.row(claim);
+            let sample = row.sample();
+            if fails(sample) {
+                return row.failed(Error::sample(
+                    Location::new("x").with_sample(sample),
+                    Stage::Decode,
+                    "bad",
+                ));
+            }
+            row.dense(0).copy_from_slice(&(sample as i64).to_le_bytes());
+            let (Room::Planned(room), _) = row.ragged(1) else { panic!("lengths were given") };
+            room.fill(b'a' + sample as u8 % 26);
+            let (Room::Free(room), shape) = row.ragged(2) else { panic!("lengths were not given") };
+            for number in 0..sample % 5 * 2 {
+                room.extend_from_slice(&(number as f32).to_le_bytes());
+            }
+            *shape = Shape::new(&[sample % 5, 2]);
+            row.done();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(claim) = ring.claim() {
+                        ring.work(claim, open, fill_row, |filling| filling.seal(&specs, &pool));
+                    }
+                });
+            }
+            let mut sealed = Vec::new();
+            while let Take::Batch(filling) = ring.take(None) {
+                sealed.push(filling.into_sealed());
+            }
+            sealed
+        })
+    }
+
+    fn check(batch: &Batch, samples: &[u64]) {
+        assert_eq!(batch.rows(), samples.len());
+        let index = batch.column("index").unwrap();
+        assert_eq!(index.shape, [samples.len() as u64]);
+        for (row, sample) in samples.iter().enumerate() {
+            assert_eq!(index.row(row), (*sample as i64).to_le_bytes());
+            let text = batch.column("text").unwrap().row(row);
+            assert_eq!(text, vec![b'a' + *sample as u8 % 26; *sample as usize % 3]);
+            let boxes = batch.column("boxes").unwrap();
+            assert_eq!(boxes.row(row).len() as u64, sample % 5 * 8);
+            assert_eq!(boxes.row_shape(row).unwrap(), [sample % 5, 2]);
+        }
+    }
+
+    #[test]
+    fn rows_arrive_whole_and_in_order() {
+        for threads in [1, 3] {
+            let sealed = fill(10, threads, |_| false);
+            assert_eq!(sealed.len(), 3);
+            for (number, sealed) in sealed.iter().enumerate() {
+                let first = number as u64 * 4;
+                check(sealed.batch.as_ref().unwrap(), &(first..(first + 4).min(10)).collect::<Vec<_>>());
+                assert!(sealed.failures.is_empty() && sealed.lost == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn failed_rows_are_left_out() {
+        let sealed = fill(8, 2, |sample| sample == 1 || sample == 2 || sample >= 4);
+        check(sealed[0].batch.as_ref().unwrap(), &[0, 3]);
+        assert_eq!((sealed[0].failures.len(), sealed[0].lost), (2, 2));
+        assert!(sealed[1].batch.is_none());
+    }
+}
