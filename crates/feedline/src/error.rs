@@ -189,6 +189,22 @@ impl Error {
         Error::Sample { location: Box::new(location), stage, reason: reason.to_string() }
     }
 
+    /// The same failure as one of a sample: `place` says which, the error's own place (file, offset) goes before it.
+    pub(crate) fn of_sample(self, mut place: Location, stage: Stage) -> Self {
+        let reason = match &self {
+            Error::Sample { .. } => return self,
+            Error::Data { reason, hint, .. } => format!("{reason}{}", hint_line(hint)),
+            Error::Storage { action, source, .. } => format!("{action}: {source}"),
+            other => other.to_string(),
+        };
+        if let Some(own) = self.location() {
+            place.shard = own.shard.clone().or(place.shard);
+            place.field = own.field.clone().or(place.field);
+            place.offset = own.offset.or(place.offset);
+        }
+        Error::sample(place, stage, reason)
+    }
+
     /// A setting that cannot be.
     pub fn option(knob: impl Into<String>, reason: impl Into<String>) -> Self {
         Error::Option { knob: knob.into(), reason: reason.into() }

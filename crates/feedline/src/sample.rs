@@ -259,6 +259,11 @@ impl SampleBuffer {
         range
     }
 
+    /// Bytes handed out since the last reset.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
     /// Sets the value of field `field`.
     pub fn set(&mut self, field: usize, value: Value) {
         self.values[field] = value;

@@ -32,8 +32,12 @@ unsafe impl Sync for Filling {}
 pub(crate) struct Sealed {
     /// The batch, without its failed rows; `None` if no row is left.
     pub(crate) batch: Option<Batch>,
-    /// Every failure on the way, also of samples whose row a substitute took, in row order.
-    pub(crate) failures: Vec<Error>,
+    /// Every failure on the way with its row, also of samples whose row a substitute took, in row order.
+    pub(crate) failures: Vec<(usize, Error)>,
+    /// Rows the batch was to have.
+    pub(crate) rows: usize,
+    /// Rows that hold a sample, ascending.
+    pub(crate) kept: Vec<usize>,
     /// Rows without a sample.
     pub(crate) lost: usize,
 }
@@ -121,15 +125,18 @@ impl Filling {
     pub(crate) fn seal(&mut self, specs: &[ColumnSpec], pool: &Pool) {
         let mut states: Vec<RowState> = self.rows.drain(..).map(UnsafeCell::into_inner).collect();
         let kept: Vec<usize> = (0..states.len()).filter(|row| states[*row].done).collect();
-        let failures = states.iter_mut().flat_map(|s| std::mem::take(&mut s.failures)).collect();
-        let lost = states.len() - kept.len();
+        let failed = |(row, state): (usize, &mut RowState)| {
+            std::mem::take(&mut state.failures).into_iter().map(move |error| (row, error))
+        };
+        let failures = states.iter_mut().enumerate().flat_map(failed).collect();
+        let (rows, lost) = (states.len(), states.len() - kept.len());
         let columns = std::mem::take(&mut self.columns);
         let batch = (!kept.is_empty()).then(|| {
             let seal = |(at, column)| seal_column(column, at, &specs[at], &kept, &states, pool);
             let columns = columns.into_iter().enumerate().map(seal).collect();
             Batch { number: self.number, rows: kept.len(), columns }
         });
-        self.sealed = Some(Sealed { batch, failures, lost });
+        self.sealed = Some(Sealed { batch, failures, rows, kept, lost });
     }
 
     /// What sealing made. Called once, by the consumer.

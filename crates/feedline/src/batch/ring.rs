@@ -188,6 +188,11 @@ impl<T> Ring<T> {
         (waiting.count() as u64, self.cells.len() as u64)
     }
 
+    /// Whether every batch was taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.lock().taken >= self.batches()
+    }
+
     /// Whether [`close`](Self::close) was called.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed

@@ -17,7 +17,7 @@ use permutation::Permutation;
 
 /// How an epoch is ordered. What [`Order`] is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sequence {
+pub(crate) enum Sequence {
     /// 0, 1, 2, …
     Sequential,
     /// Every sample once, in an order drawn from (seed, epoch).
@@ -28,7 +28,7 @@ pub enum Sequence {
 
 /// One epoch's order: position → sample.
 #[derive(Clone, Debug)]
-pub enum Order {
+pub(crate) enum Order {
     /// Sample = position.
     Sequential {
         /// Number of positions.
@@ -47,11 +47,11 @@ pub enum Order {
 
 /// A shared shuffle (opaque: how it is computed is no caller's business).
 #[derive(Clone, Debug)]
-pub struct PermutationRef(Arc<Permutation>);
+pub(crate) struct PermutationRef(Arc<Permutation>);
 
 impl Order {
     /// The order of `epoch` over a data set of `length` samples.
-    pub fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Result<Self> {
+    pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Result<Self> {
         match sequence {
             Sequence::Sequential => Ok(Order::Sequential { length }),
             Sequence::Shuffled => {
@@ -69,7 +69,7 @@ impl Order {
     }
 
     /// Number of positions in the epoch.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Order::Sequential { length } | Order::Permuted { length, .. } => *length,
             Order::Listed(list) => list.len() as u64,
@@ -77,12 +77,12 @@ impl Order {
     }
 
     /// Whether the epoch has no sample.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The sample at `position`, which must be below [`len`](Self::len).
-    pub fn at(&self, position: u64) -> u64 {
+    pub(crate) fn at(&self, position: u64) -> u64 {
         match self {
             Order::Sequential { .. } => position,
             Order::Permuted { permutation, .. } => permutation.0.at(position),
@@ -93,27 +93,29 @@ impl Order {
 
 /// How positions become batches on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batches {
+pub(crate) struct Batches {
     /// Positions in the epoch.
-    pub positions: u64,
+    pub(crate) positions: u64,
+    /// Begin here: positions before it were had in an earlier run.
+    pub(crate) first: u64,
     /// Samples per batch on each rank.
-    pub batch_size: u64,
+    pub(crate) batch_size: u64,
     /// Leave out a last global batch that is not full.
-    pub drop_last: bool,
+    pub(crate) drop_last: bool,
     /// This process.
-    pub rank: u64,
+    pub(crate) rank: u64,
     /// Of how many.
-    pub world_size: u64,
+    pub(crate) world_size: u64,
 }
 
 impl Batches {
     /// Samples per global batch.
-    pub fn global_size(&self) -> u64 {
+    pub(crate) fn global_size(&self) -> u64 {
         self.batch_size * self.world_size
     }
 
-    /// Batches in the epoch: the same on every rank.
-    pub fn count(&self) -> u64 {
+    /// Batches from `first` to the epoch's end: the same on every rank.
+    pub(crate) fn count(&self) -> u64 {
         if self.drop_last {
             self.positions / self.global_size()
         } else {
@@ -122,14 +124,15 @@ impl Batches {
     }
 
     /// Samples that `drop_last` leaves out of the epoch.
-    pub fn dropped(&self) -> u64 {
-        if self.drop_last { self.positions % self.global_size() } else { 0 }
+    pub(crate) fn dropped(&self) -> u64 {
+        let left = self.positions.saturating_sub(self.first);
+        if self.drop_last { left % self.global_size() } else { 0 }
     }
 
     /// Samples that some rank sees a second time because the last global batch has fewer samples than there are
     /// ranks and none may go without.
-    pub fn padded(&self) -> u64 {
-        match self.positions % self.global_size() {
+    pub(crate) fn padded(&self) -> u64 {
+        match self.positions.saturating_sub(self.first) % self.global_size() {
             0 => 0,
             _ if self.drop_last => 0,
             rest => self.world_size.saturating_sub(rest),
@@ -138,8 +141,8 @@ impl Batches {
 
     /// The positions of batch `number` on this rank. Ranges that reach past the epoch's end wrap around to its
     /// start: see [`padded`](Self::padded).
-    pub fn range(&self, number: u64) -> Range<u64> {
-        let start = number * self.global_size();
+    pub(crate) fn range(&self, number: u64) -> Range<u64> {
+        let start = self.first + number * self.global_size();
         let size = self.global_size().min(self.positions - start);
         // A short last batch is dealt out evenly, the first ranks getting one more; at least one each.
         let (share, extra) = (size / self.world_size, size % self.world_size);
@@ -151,7 +154,7 @@ impl Batches {
     }
 
     /// Samples in batch `number` on this rank.
-    pub fn size(&self, number: u64) -> u64 {
+    pub(crate) fn size(&self, number: u64) -> u64 {
         let range = self.range(number);
         range.end - range.start
     }
@@ -163,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn global(positions: u64, batch_size: u64, world_size: u64, drop_last: bool) -> Vec<Vec<u64>> {
-        let rank = |rank| Batches { positions, batch_size, drop_last, rank, world_size };
+        let rank = |rank| Batches { positions, first: 0, batch_size, drop_last, rank, world_size };
         let count = rank(0).count();
         (0..count).map(|b| (0..world_size).flat_map(|r| rank(r).range(b)).collect()).collect()
     }
@@ -172,7 +175,7 @@ mod tests {
         #[test]
         fn ranks_together_make_the_epoch(n in 1u64..300, size in 1u64..20, world in 1u64..9, drop_last: bool) {
             let batches = global(n, size, world, drop_last);
-            let one = Batches { positions: n, batch_size: size, drop_last, rank: 0, world_size: world };
+            let one = Batches { positions: n, first: 0, batch_size: size, drop_last, rank: 0, world_size: world };
             let all = batches.concat();
             prop_assert_eq!(all.len() as u64, n - one.dropped() + one.padded());
             prop_assert!(all.iter().copied().eq(0..all.len() as u64));
@@ -182,6 +185,16 @@ mod tests {
                     let here = Batches { rank, ..one }.size(b);
                     prop_assert!(here >= 1 && here <= size);
                 }
+            }
+        }
+
+        #[test]
+        fn beginning_later_gives_the_rest(n in 1u64..300, size in 1u64..20, skip in 0u64..20, drop_last: bool) {
+            let whole = Batches { positions: n, first: 0, batch_size: size, drop_last, rank: 0, world_size: 1 };
+            let rest = Batches { first: skip * size, ..whole };
+            prop_assert_eq!(rest.count(), whole.count().saturating_sub(skip));
+            for b in 0..rest.count() {
+                prop_assert_eq!(rest.range(b), whole.range(b + skip));
             }
         }
 

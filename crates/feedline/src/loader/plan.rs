@@ -1,0 +1,253 @@
+//! Options + data set → plan: everything checked, every shape and size known, before a thread starts.
+
+use crate::batch::{ColumnSpec, Meaning};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::order::{Batches, Order, Sequence};
+use crate::sample::{DType, FieldSet, FieldSpec, Kind};
+use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
+use crate::transform::{ImagePlan, Transform};
+
+/// Where a column's values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// The sample's own number.
+    Index,
+    /// An integer field.
+    Int { field: usize },
+    /// A float field.
+    Float { field: usize },
+    /// Text, JSON, bytes, or an undecoded picture. `direct`: read straight into the batch where lengths are known.
+    Bytes { field: usize, direct: bool },
+    /// An n-d array field.
+    Array { field: usize },
+    /// A picture through the image plan of this number.
+    Image { field: usize, plan: usize },
+    /// Height and width of an undecoded picture.
+    ImageSize { field: usize },
+}
+
+/// A loader's plan.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) options: LoaderOptions,
+    pub(crate) columns: Vec<ColumnSpec>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) images: Vec<ImagePlan>,
+    /// What `Dataset::read` is asked for; fields that are read straight into the batch are not among them.
+    pub(crate) fields: FieldSet,
+    pub(crate) threads: usize,
+    pub(crate) depth: usize,
+    sequence: Sequence,
+    samples: u64,
+}
+
+impl Plan {
+    /// Checks `options` against `dataset`.
+    pub(crate) fn new(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
+        options.check()?;
+        let schema = dataset.schema();
+        let wanted = wanted_fields(&schema.fields, &options)?;
+        let mut plan = Plan {
+            columns: vec![ColumnSpec::dense("index", DType::I64, &[])],
+            outputs: vec![Output::Index],
+            images: Vec::new(),
+            fields: FieldSet::all(0),
+            threads: threads(&options),
+            depth: 0,
+            sequence: sequence(&options),
+            samples: dataset.len(),
+            options,
+        };
+        for field in wanted {
+            plan.add_field(dataset, field, &schema.fields[field])?;
+        }
+        plan.check_names()?;
+        let buffered = plan.outputs.iter().filter_map(|o| buffered_field(*o));
+        plan.fields = FieldSet::only(schema.fields.len(), buffered);
+        plan.depth = plan.choose_depth()?;
+        // The order is made anew each epoch; making it once here shows mistakes in a list of indices at once.
+        plan.order(0)?;
+        Ok(plan)
+    }
+
+    /// The order of `epoch`.
+    pub(crate) fn order(&self, epoch: u64) -> Result<Order> {
+        Order::new(&self.sequence, self.samples, self.options.seed, epoch)
+    }
+
+    /// How an epoch is cut into batches, beginning at position `first`.
+    pub(crate) fn batches(&self, first: u64) -> Batches {
+        let positions = match &self.sequence {
+            Sequence::Listed(list) => list.len() as u64,
+            _ => self.samples,
+        };
+        let options = &self.options;
+        Batches {
+            positions,
+            first,
+            batch_size: options.batch_size,
+            drop_last: options.drop_last,
+            rank: options.rank,
+            world_size: options.world_size,
+        }
+    }
+
+    /// Bytes of one full batch's dense columns.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        self.columns.iter().map(|c| c.row_bytes() as u64).sum::<u64>() * self.options.batch_size
+    }
+
+    fn add_field(&mut self, dataset: &Dataset, field: usize, spec: &FieldSpec) -> Result<()> {
+        let name = &spec.name;
+        let direct = self.options.on_error != OnError::Replace
+            && dataset.len() > 0
+            && dataset.byte_length(0, field).is_some();
+        let bytes = Output::Bytes { field, direct };
+        match spec.kind {
+            Kind::Image => return self.add_image(field, name, direct),
+            Kind::Int => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
+            Kind::Float => self.add(ColumnSpec::dense(name, DType::F64, &[]), Output::Float { field }),
+            Kind::Text => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Text), bytes),
+            Kind::Json => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Json), bytes),
+            Kind::Bytes => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Bytes), bytes),
+            Kind::Array => self.add_array(dataset, field, name)?,
+        }
+        Ok(())
+    }
+
+    fn add_array(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
+        // Element type is a property of the column; the first sample tells it. Shapes may differ between samples.
+        let dtype = dataset.array_dtype(field)?.unwrap_or(DType::F32);
+        self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
+        Ok(())
+    }
+
+    fn add_image(&mut self, field: usize, name: &str, direct: bool) -> Result<()> {
+        if self.options.decode == DecodeMode::None {
+            if self.options.transforms.contains_key(name) {
+                let reason = format!("{name} is not decoded (decode='none'), so it cannot be transformed");
+                return Err(Error::option("transforms", reason));
+            }
+            self.add(
+                ColumnSpec::ragged(name, DType::U8, false, Meaning::Bytes),
+                Output::Bytes { field, direct },
+            );
+            self.add(ColumnSpec::dense(format!("{name}_size"), DType::I64, &[2]), Output::ImageSize { field });
+            return Ok(());
+        }
+        let transforms = self.options.transforms.get(name).cloned();
+        match transforms.unwrap_or(FieldTransforms::Single(Vec::new())) {
+            FieldTransforms::Single(list) => self.add_view(field, name.to_owned(), 0, &list),
+            FieldTransforms::Views(views) => {
+                for (number, (view, list)) in views.iter().enumerate() {
+                    self.add_view(field, format!("{name}.{view}"), number as u64, list)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn add_view(&mut self, field: usize, name: String, view: u64, list: &[Transform]) -> Result<()> {
+        let format = self.options.memory_format;
+        let image = ImagePlan::new(&name, view, list, self.options.dtype, format)?;
+        let dtype = match self.options.dtype {
+            ImageDType::Float32 => DType::F32,
+            ImageDType::Float16 => DType::F16,
+            ImageDType::BFloat16 => DType::BF16,
+            ImageDType::UInt8 => DType::U8,
+        };
+        let column = match image.output() {
+            Some(size) => {
+                let (height, width) = (u64::from(size.height), u64::from(size.width));
+                let shape = match format {
+                    MemoryFormat::ChannelsFirst => [3, height, width],
+                    MemoryFormat::ChannelsLast => [height, width, 3],
+                };
+                ColumnSpec::dense(name, dtype, &shape)
+            }
+            None => ColumnSpec::ragged(name, dtype, true, Meaning::Numbers),
+        };
+        let plan = self.images.len();
+        self.images.push(image);
+        self.add(column, Output::Image { field, plan });
+        Ok(())
+    }
+
+    fn add(&mut self, column: ColumnSpec, output: Output) {
+        self.columns.push(column);
+        self.outputs.push(output);
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(()),
+            Some(pair) => {
+                let reason = format!("two columns would be called '{}'; rename the field when opening", pair[0]);
+                Err(Error::option("fields", reason))
+            }
+        }
+    }
+
+    /// Batches in flight: those ready ahead and the one being filled, within the memory budget.
+    fn choose_depth(&self) -> Result<usize> {
+        // Small batches need more of them in flight to keep all threads busy: at least four samples per thread.
+        let enough = (4 * self.threads as u64).div_ceil(self.options.batch_size) as usize;
+        let wanted = self.options.prefetch.unwrap_or(enough.max(2)) + 1;
+        let Some(budget) = self.options.memory_budget else { return Ok(wanted) };
+        let each = self.batch_bytes().max(1);
+        // Two more batches exist besides those in flight: the one the user has and the one he had before.
+        let affordable = (budget / each).saturating_sub(2) as usize;
+        if affordable == 0 {
+            let reason = format!(
+                "{budget} bytes; one batch is {each} bytes, and three are needed at least (one being filled, two held)"
+            );
+            return Err(Error::option("memory_budget", reason));
+        }
+        Ok(wanted.min(affordable))
+    }
+}
+
+fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize>> {
+    let known = || all.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
+    let find = |knob: &str, name: &str| {
+        let unknown = || Error::option(knob, format!("there is no field '{name}'; the data set has: {}", known()));
+        all.iter().position(|f| f.name == name).ok_or_else(unknown)
+    };
+    for name in options.transforms.keys() {
+        if all[find("transforms", name)?].kind != Kind::Image {
+            return Err(Error::option("transforms", format!("'{name}' is not an image field")));
+        }
+    }
+    let Some(names) = &options.fields else { return Ok((0..all.len()).collect()) };
+    names.iter().map(|name| find("fields", name)).collect()
+}
+
+fn buffered_field(output: Output) -> Option<usize> {
+    match output {
+        Output::Index | Output::Bytes { direct: true, .. } | Output::ImageSize { .. } => None,
+        Output::Int { field }
+        | Output::Float { field }
+        | Output::Bytes { field, .. }
+        | Output::Array { field }
+        | Output::Image { field, .. } => Some(field),
+    }
+}
+
+fn threads(options: &LoaderOptions) -> usize {
+    if options.num_workers > 0 {
+        return options.num_workers;
+    }
+    // Honours CPU affinity and cgroup quotas.
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn sequence(options: &LoaderOptions) -> Sequence {
+    match (&options.sampler, options.shuffle) {
+        (Some(list), _) => Sequence::Listed(list.clone().into()),
+        (None, Shuffle::Off) => Sequence::Sequential,
+        (None, Shuffle::Full) => Sequence::Shuffled,
+    }
+}

@@ -1,0 +1,295 @@
+//! Everything a user can set, as plain data: what Python, the command line, pickling and resume share.
+//!
+//! Nothing here has an effect by itself. `loader::Plan` checks it all against a data set before the first byte is read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::transform::Transform;
+
+/// Order of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Shuffle {
+    /// As stored.
+    #[default]
+    Off,
+    /// Every order equally likely.
+    Full,
+}
+
+/// What to do with a sample that cannot be read or decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// The batch becomes an error that names the sample.
+    #[default]
+    Raise,
+    /// The batch comes without it.
+    Skip,
+    /// Another sample, chosen by (seed, epoch, index), takes its place.
+    Replace,
+}
+
+/// How pictures are decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecodeMode {
+    /// The pixels libjpeg-turbo and Pillow give.
+    #[default]
+    Exact,
+    /// JPEGs may be decoded at half, quarter or eighth size when the result is smaller still.
+    Fast,
+    /// Not at all: batches carry the encoded bytes.
+    None,
+}
+
+/// Element type of image tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageDType {
+    /// 32-bit float in \[0, 1\], or normalised.
+    #[default]
+    Float32,
+    /// IEEE half precision.
+    Float16,
+    /// The upper half of a float32, rounded to nearest even.
+    BFloat16,
+    /// 0..=255, as decoded.
+    UInt8,
+}
+
+/// Order of an image tensor's dimensions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryFormat {
+    /// `[batch, channel, row, column]`.
+    #[default]
+    ChannelsFirst,
+    /// `[batch, row, column, channel]` in memory.
+    ChannelsLast,
+}
+
+/// The transforms of one image field: one list, or several named views of the same picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FieldTransforms {
+    /// One result.
+    Single(Vec<Transform>),
+    /// One result per view, each with its own random draws, all from one read of the sample.
+    Views(BTreeMap<String, Vec<Transform>>),
+}
+
+/// A loader's settings. Build it from [`LoaderOptions::default`] with the `with_…` methods, or as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoaderOptions {
+    /// Samples per batch on each rank.
+    pub batch_size: u64,
+    /// Order of an epoch.
+    pub shuffle: Shuffle,
+    /// What order and augmentation are drawn from.
+    pub seed: u64,
+    /// Leave out a last batch that is not full.
+    pub drop_last: bool,
+    /// Exactly these samples, in this order, instead of an order of the whole set.
+    pub sampler: Option<Vec<u64>>,
+    /// Transforms by image field.
+    pub transforms: BTreeMap<String, FieldTransforms>,
+    /// Load only these fields; all if `None`.
+    pub fields: Option<Vec<String>>,
+    /// Worker threads; 0 for as many as this process may use.
+    pub num_workers: usize,
+    /// Batches to be ready ahead of the consumer; `None` lets feedline choose.
+    pub prefetch: Option<usize>,
+    /// This process's number among `world_size`.
+    pub rank: u64,
+    /// Number of processes that share each epoch.
+    pub world_size: u64,
+    /// Element type of image tensors.
+    pub dtype: ImageDType,
+    /// Order of image dimensions.
+    pub memory_format: MemoryFormat,
+    /// How pictures are decoded.
+    pub decode: DecodeMode,
+    /// What to do with a bad sample.
+    pub on_error: OnError,
+    /// With skip or replace: give up after this many bad samples, in a row or in all. `None`: 100 in a row, 1 % in all.
+    pub max_errors: Option<u64>,
+    /// Give up when no batch came for this many seconds.
+    pub timeout: Option<f64>,
+    /// At most this many bytes of batch memory in flight.
+    pub memory_budget: Option<u64>,
+    /// Keep the threads between epochs.
+    pub persistent_workers: bool,
+    /// Refuse pictures with more pixels than this.
+    pub max_pixels: u64,
+}
+
+impl Default for LoaderOptions {
+    fn default() -> Self {
+        LoaderOptions {
+            batch_size: 64,
+            shuffle: Shuffle::Off,
+            seed: 0,
+            drop_last: false,
+            sampler: None,
+            transforms: BTreeMap::new(),
+            fields: None,
+            num_workers: 0,
+            prefetch: None,
+            rank: 0,
+            world_size: 1,
+            dtype: ImageDType::Float32,
+            memory_format: MemoryFormat::ChannelsFirst,
+            decode: DecodeMode::Exact,
+            on_error: OnError::Raise,
+            max_errors: None,
+            timeout: None,
+            memory_budget: None,
+            persistent_workers: true,
+            // Pillow warns from 89 MP and refuses from 179 MP; the largest single photographs are about 150 MP.
+            max_pixels: 178_956_970,
+        }
+    }
+}
+
+/// Writes the `with_…` setters, all of one form.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $setter:ident: $field:ident = $type:ty;)*) => {
+        impl LoaderOptions {
+            $($(#[$doc])*
+            pub fn $setter(mut self, value: $type) -> Self {
+                self.$field = value.into();
+                self
+            })*
+        }
+    };
+}
+
+setters! {
+    /// Samples per batch on each rank.
+    with_batch_size: batch_size = u64;
+    /// Order of an epoch.
+    with_shuffle: shuffle = Shuffle;
+    /// What order and augmentation are drawn from.
+    with_seed: seed = u64;
+    /// Whether to leave out a last batch that is not full.
+    with_drop_last: drop_last = bool;
+    /// Exactly these samples, in this order.
+    with_sampler: sampler = Vec<u64>;
+    /// Load only these fields.
+    with_fields: fields = Vec<String>;
+    /// Worker threads; 0 for as many as this process may use.
+    with_num_workers: num_workers = usize;
+    /// Batches to be ready ahead of the consumer.
+    with_prefetch: prefetch = usize;
+    /// Element type of image tensors.
+    with_dtype: dtype = ImageDType;
+    /// Order of image dimensions.
+    with_memory_format: memory_format = MemoryFormat;
+    /// How pictures are decoded.
+    with_decode: decode = DecodeMode;
+    /// What to do with a bad sample.
+    with_on_error: on_error = OnError;
+    /// How many bad samples are too many.
+    with_max_errors: max_errors = u64;
+    /// Seconds without a batch after which to give up.
+    with_timeout: timeout = f64;
+    /// Bytes of batch memory in flight.
+    with_memory_budget: memory_budget = u64;
+    /// Whether to keep the threads between epochs.
+    with_persistent_workers: persistent_workers = bool;
+    /// Refuse pictures with more pixels than this.
+    with_max_pixels: max_pixels = u64;
+}
+
+impl LoaderOptions {
+    /// One list of transforms for the field `field`.
+    pub fn with_transforms(mut self, field: impl Into<String>, transforms: Vec<Transform>) -> Self {
+        self.transforms.insert(field.into(), FieldTransforms::Single(transforms));
+        self
+    }
+
+    /// This process's place among all that share each epoch.
+    pub fn with_rank(mut self, rank: u64, world_size: u64) -> Self {
+        (self.rank, self.world_size) = (rank, world_size);
+        self
+    }
+
+    /// Reads options from JSON; unknown names are an error that lists the known ones.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::option("options", e.to_string()))
+    }
+
+    /// An error for the first setting that cannot be, whatever the data.
+    pub fn check(&self) -> Result<()> {
+        let bad = |knob: &str, reason: String| Err(Error::option(knob, reason));
+        if self.batch_size == 0 || self.batch_size > 1 << 24 {
+            return bad("batch_size", format!("{} is not between 1 and {}", self.batch_size, 1 << 24));
+        }
+        if self.world_size == 0 || self.rank >= self.world_size {
+            return bad("rank", format!("{} is not below world_size {}", self.rank, self.world_size));
+        }
+        if self.prefetch == Some(0) || self.prefetch.is_some_and(|p| p > 4096) {
+            return bad("prefetch", "must be between 1 and 4096".to_owned());
+        }
+        if self.num_workers > 4096 {
+            return bad("num_workers", format!("{} threads are more than any machine has use for", self.num_workers));
+        }
+        if self.timeout.is_some_and(|t| t.is_nan() || t <= 0.0) {
+            return bad("timeout", "must be a positive number of seconds".to_owned());
+        }
+        if self.max_errors.is_some() && self.on_error == OnError::Raise {
+            return bad("max_errors", "only makes sense with on_error='skip' or 'replace'".to_owned());
+        }
+        if self.sampler.is_some() && self.shuffle != Shuffle::Off {
+            return bad("sampler", "already gives the order; leave shuffle off".to_owned());
+        }
+        if self.max_pixels == 0 {
+            return bad("max_pixels", "must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_round_trip_keeps_everything() {
+        let options = LoaderOptions::default()
+            .with_batch_size(7)
+            .with_shuffle(Shuffle::Full)
+            .with_sampler(vec![3, 1])
+            .with_transforms("image", vec![Transform::resize_shorter(256), Transform::center_crop(224)]);
+        let text = serde_json::to_string(&options).unwrap();
+        assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
+    }
+
+    #[test]
+    fn unknown_settings_are_refused_by_name() {
+        let message = LoaderOptions::from_json(r#"{"batchsize": 3}"#).unwrap_err().to_string();
+        assert!(message.contains("batchsize") && message.contains("batch_size"), "{message}");
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        let base = LoaderOptions::default;
+        for (bad, knob) in [
+            (base().with_batch_size(0), "batch_size"),
+            (base().with_rank(2, 2), "rank"),
+            (base().with_prefetch(0), "prefetch"),
+            (base().with_timeout(-1.0), "timeout"),
+            (base().with_max_errors(3), "max_errors"),
+            (base().with_sampler(vec![0]).with_shuffle(Shuffle::Full), "sampler"),
+        ] {
+            let message = bad.check().unwrap_err().to_string();
+            assert!(message.starts_with(knob), "{message}");
+        }
+    }
+}
