@@ -6,8 +6,16 @@
 
 mod cpu;
 mod error;
+mod geometry;
+mod normalize;
+mod render;
+mod resize;
 mod view;
 
 pub use cpu::CpuLevel;
 pub use error::{Error, Result};
+pub use geometry::{Geometry, Window};
+pub use normalize::{Dtype, Finish, Normalise, TensorLayout};
+pub use render::{Renderer, Rendering};
+pub use resize::Filter;
 pub use view::{ImageMut, ImageRef, PixelLayout, Region, Size};

@@ -1,0 +1,202 @@
+//! From source pixels to a finished row of the batch: resize, flip, normalise and lay out in one go, a few rows at a
+//! time, so that a pixel that left the decoder is still in the cache when it becomes a tensor element.
+
+use crate::normalize::{Finish, Writer};
+use crate::resize::{Filter, Resizer};
+use crate::{CpuLevel, Error, Geometry, ImageRef, Result};
+
+/// Renders one image after another; owns all scratch memory, so keep one per thread.
+///
+/// ```
+/// use feedline_pixels::*;
+///
+/// let size = Size::new(8, 6);
+/// let pixels = vec![100u8; 8 * 6 * 3];
+/// let image = ImageRef::new(&pixels, size, 8 * 3, PixelLayout::Rgb)?;
+/// let geometry = Geometry::crop_resize(size, Region::new(1, 1, 6, 4), Size::new(3, 2));
+/// let finish = Finish::bytes(TensorLayout::ChannelsFirst);
+/// let mut out = vec![0u8; finish.output_bytes(geometry.output())];
+/// Renderer::new().render_image(image, (0, 0), &geometry, Filter::Bilinear, &finish, &mut out)?;
+/// assert!(out.iter().all(|value| *value == 100));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Renderer {
+    level: CpuLevel,
+    resizer: Resizer,
+    /// One output row with its fill, for windows that stick out of the image.
+    padded: Vec<u8>,
+}
+
+impl Default for Renderer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Renderer {
+    /// A renderer with the best kernels of this machine.
+    pub fn new() -> Self {
+        Self::with_level(CpuLevel::detect())
+    }
+
+    /// A renderer with the kernels of this level, or the reference if this machine cannot run them.
+    pub fn with_level(level: CpuLevel) -> Self {
+        let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
+        Renderer { level, resizer: Resizer::new(level), padded: Vec::new() }
+    }
+
+    /// Renders from pixels that are all there. `origin` is where their upper left corner lies in the image; they must
+    /// cover [`Geometry::needed`].
+    pub fn render_image(
+        &mut self,
+        pixels: ImageRef<'_>,
+        origin: (u32, u32),
+        geometry: &Geometry,
+        filter: Filter,
+        finish: &Finish,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut rendering = self.begin(geometry, filter, finish, out)?;
+        rendering.push(origin, pixels)?;
+        rendering.finish()
+    }
+
+    /// Begins a rendering that gets its rows from a decoder, strip by strip. `out` must be exactly
+    /// [`Finish::output_bytes`] long.
+    pub fn begin<'a>(
+        &'a mut self,
+        geometry: &Geometry,
+        filter: Filter,
+        finish: &Finish,
+        out: &'a mut [u8],
+    ) -> Result<Rendering<'a>> {
+        geometry.check()?;
+        finish.check()?;
+        let output = geometry.output();
+        if output.area() > (isize::MAX as u64) / 12 || out.len() != finish.output_bytes(output) {
+            return Err(Error::Misuse(format!(
+                "output of {} bytes does not fit {}x{} pixels as {:?}",
+                out.len(),
+                output.width,
+                output.height,
+                finish.dtype
+            )));
+        }
+        self.resizer.begin(geometry, filter);
+        let placement = Placement::new(geometry);
+        let mut rendering = Rendering {
+            writer: Writer::new(self.level, finish, output),
+            resizer: &mut self.resizer,
+            padded: &mut self.padded,
+            placement,
+            out,
+        };
+        rendering.write_fill(geometry.fill);
+        Ok(rendering)
+    }
+}
+
+/// One rendering under way: push strips from top to bottom, then finish.
+#[derive(Debug)]
+#[must_use = "an output is complete only after `finish`"]
+pub struct Rendering<'a> {
+    writer: Writer,
+    resizer: &'a mut Resizer,
+    padded: &'a mut Vec<u8>,
+    placement: Placement,
+    out: &'a mut [u8],
+}
+
+impl Rendering<'_> {
+    /// Takes the next rows. `origin` is where their upper left corner lies in the image. Rows and columns outside
+    /// [`Geometry::needed`] are passed over; inside, rows must follow each other without a gap. Results do not depend
+    /// on how rows are split into strips.
+    pub fn push(&mut self, origin: (u32, u32), strip: ImageRef<'_>) -> Result<()> {
+        let Rendering { writer, resizer, padded, placement, out } = self;
+        resizer.push(origin, strip, &mut |row, pixels: &[u8]| {
+            let y = placement.row(row);
+            if placement.is_padded {
+                let at = placement.left * 4;
+                padded[at..at + pixels.len()].copy_from_slice(pixels);
+                writer.write(y, padded, out);
+            } else {
+                writer.write(y, pixels, out);
+            }
+        })
+    }
+
+    /// Whether every output row is written, so that no further source rows are of use.
+    pub fn is_complete(&self) -> bool {
+        self.resizer.is_finished()
+    }
+
+    /// Ends the rendering; an error if rows are missing.
+    pub fn finish(self) -> Result<()> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        Err(Error::Misuse("the source rows ended before the output was complete".into()))
+    }
+
+    /// Writes the rows that lie wholly outside the image, and prepares the margins of the others.
+    fn write_fill(&mut self, fill: [u8; 3]) {
+        if !self.placement.is_padded {
+            return;
+        }
+        let [red, green, blue] = fill;
+        self.padded.clear();
+        for _ in 0..self.placement.width {
+            self.padded.extend_from_slice(&[red, green, blue, 255]);
+        }
+        for y in 0..self.placement.height {
+            if !self.placement.covers(y) {
+                self.writer.write(y, self.padded, self.out);
+            }
+        }
+    }
+}
+
+/// Where in the output the resized image lies, flips included.
+#[derive(Clone, Copy, Debug)]
+struct Placement {
+    width: usize,
+    height: u32,
+    /// First output column that the image covers.
+    left: usize,
+    /// First output row that the image covers, and how many.
+    top: u32,
+    rows: u32,
+    flip_vertical: bool,
+    is_padded: bool,
+}
+
+impl Placement {
+    fn new(geometry: &Geometry) -> Self {
+        let window = geometry.window;
+        let covered = geometry.covered();
+        let (columns, rows) = covered.map_or((0, 0), |covered| (covered.width, covered.height));
+        let before = |start: i32, length: u32, covered: u32, flip: bool| {
+            let before = if covered == 0 { 0 } else { start.min(0).unsigned_abs() };
+            if flip { length - covered - before } else { before }
+        };
+        Placement {
+            width: window.width as usize,
+            height: window.height,
+            left: before(window.x, window.width, columns, geometry.flip_horizontal) as usize,
+            top: before(window.y, window.height, rows, geometry.flip_vertical),
+            rows,
+            flip_vertical: geometry.flip_vertical,
+            is_padded: columns < window.width || rows < window.height,
+        }
+    }
+
+    /// The output row of a row of the covered part.
+    fn row(&self, row: u32) -> u32 {
+        if self.flip_vertical { self.top + self.rows - 1 - row } else { self.top + row }
+    }
+
+    fn covers(&self, y: u32) -> bool {
+        (self.top..self.top + self.rows).contains(&y)
+    }
+}

@@ -1,0 +1,192 @@
+//! One direction of a resize: which source positions each output position is made of, and with what weights.
+//!
+//! The arithmetic is Pillow's `precompute_coeffs` in double precision, operation by operation, so that windows begin
+//! and end on the same pixels; only the final weights are quantised differently (15 bits, see [`Weights`]).
+
+use super::Filter;
+
+/// The mapping of `input` source positions to `output` positions under a filter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    filter: Filter,
+    input: u32,
+    output: u32,
+}
+
+impl Axis {
+    pub(crate) fn new(filter: Filter, input: u32, output: u32) -> Self {
+        Axis { filter, input, output }
+    }
+
+    /// Whether positions map one to one, so that filtering changes nothing (Pillow skips such a pass as well).
+    fn is_identity(self) -> bool {
+        self.input == self.output
+    }
+
+    /// Source positions `[start, end)` that output positions `[first, last)` read.
+    pub(crate) fn span(self, first: u32, last: u32) -> (u32, u32) {
+        if self.filter == Filter::Nearest {
+            let mut positions = Vec::new();
+            self.nearest(&mut positions);
+            return (positions[first as usize], positions[last as usize - 1] + 1);
+        }
+        let (start, _) = self.bounds(first);
+        let (_, end) = self.bounds(last - 1);
+        (start, end)
+    }
+
+    fn scale(self) -> f64 {
+        f64::from(self.input) / f64::from(self.output)
+    }
+
+    fn center(self, position: u32) -> f64 {
+        (f64::from(position) + 0.5) * self.scale()
+    }
+
+    fn bounds(self, position: u32) -> (u32, u32) {
+        if self.is_identity() {
+            return (position, position + 1);
+        }
+        let support = self.filter.support() * self.scale().max(1.0);
+        let center = self.center(position);
+        // Casts truncate as C's do and saturate at 0, which is Pillow's clamp of a negative start.
+        let start = (center - support + 0.5) as u32;
+        let end = ((center + support + 0.5) as u32).min(self.input);
+        (start, end)
+    }
+
+    /// The one source position of each output position, as Pillow's `ImagingScaleAffine` finds it: by repeated
+    /// addition, whose rounding decides ties.
+    pub(crate) fn nearest(self, positions: &mut Vec<u32>) {
+        let step = self.scale();
+        let mut at = step * 0.5;
+        positions.clear();
+        for _ in 0..self.output {
+            positions.push((at as u32).min(self.input - 1));
+            at += step;
+        }
+    }
+
+    /// Normalised weights of one output position, in double precision, into `weights`; returns the first source
+    /// position.
+    fn fill(self, position: u32, weights: &mut Vec<f64>) -> u32 {
+        weights.clear();
+        let (start, end) = self.bounds(position);
+        if self.is_identity() {
+            weights.push(1.0);
+            return start;
+        }
+        let center = self.center(position);
+        let inverse = 1.0 / self.scale().max(1.0);
+        for source in start..end {
+            weights.push(self.filter.weight((f64::from(source) - center + 0.5) * inverse));
+        }
+        let total: f64 = weights.iter().sum();
+        if total != 0.0 {
+            weights.iter_mut().for_each(|weight| *weight /= total);
+        }
+        start
+    }
+}
+
+/// Quantised weights of a run of output positions. Kept between images so that nothing is allocated in steady state.
+#[derive(Default, Debug)]
+pub(crate) struct Weights {
+    /// First source position of each output position, relative to the origin given to [`build`](Self::build).
+    pub(crate) starts: Vec<u32>,
+    /// How many source positions each output position has; at most `taps`.
+    pub(crate) counts: Vec<u32>,
+    /// `taps` weights per output position, zero after its count.
+    pub(crate) values: Vec<i16>,
+    /// Weights per output position.
+    pub(crate) taps: usize,
+    exact: Vec<f64>,
+}
+
+impl Weights {
+    /// Builds the table for output positions `[first, last)`, backwards if `reverse`. One is `1 << bits`.
+    pub(crate) fn build(&mut self, axis: Axis, first: u32, last: u32, reverse: bool, bits: u32) {
+        self.starts.clear();
+        self.counts.clear();
+        self.values.clear();
+        let (origin, _) = axis.bounds(first);
+        let positions = first..last;
+        self.taps =
+            positions.clone().map(|p| axis.bounds(p)).map(|(s, e)| (e - s) as usize).max().unwrap_or(0);
+        self.values.resize(positions.len() * self.taps, 0);
+        for index in 0..last - first {
+            let position = if reverse { last - 1 - index } else { first + index };
+            let start = axis.fill(position, &mut self.exact);
+            self.starts.push(start - origin);
+            self.counts.push(self.exact.len() as u32);
+            let at = index as usize * self.taps;
+            quantise(&self.exact, bits, &mut self.values[at..at + self.exact.len()]);
+        }
+    }
+
+    /// Makes room for whole blocks of `multiple` positions: the added ones read position 0 with weight 0.
+    pub(crate) fn pad_to_multiple(&mut self, multiple: usize) {
+        let length = self.starts.len().next_multiple_of(multiple);
+        self.starts.resize(length, 0);
+        self.counts.resize(length, 0);
+        self.values.resize(length * self.taps, 0);
+    }
+
+    /// The weights of one output position.
+    pub(crate) fn of(&self, index: usize) -> &[i16] {
+        let at = index * self.taps;
+        &self.values[at..at + self.counts[index] as usize]
+    }
+
+    /// One past the last source position of an output position.
+    pub(crate) fn end(&self, index: usize) -> u32 {
+        self.starts[index] + self.counts[index]
+    }
+}
+
+/// Rounds running sums rather than weights: every weight is off by less than one unit and their sum is exact, so
+/// flat areas keep their value and errors do not add up over wide filters.
+fn quantise(exact: &[f64], bits: u32, values: &mut [i16]) {
+    let one = f64::from(1u32 << bits);
+    let mut sum = 0.0;
+    let mut before = 0i32;
+    for (value, weight) in values.iter_mut().zip(exact) {
+        sum += weight;
+        let after = (sum * one).round() as i32;
+        // A weight of 1 in 15 bits is one more than i16 holds; 32767 / 32768 moves no value by even 1/128 level.
+        *value = (after - before).min(i32::from(i16::MAX)) as i16;
+        before = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_sum_to_one() {
+        let mut weights = Weights::default();
+        for (input, output) in [(7, 3), (300, 224), (10, 224), (4000, 17), (5, 5), (1, 9), (9, 1)] {
+            for filter in [Filter::Box, Filter::Bilinear, Filter::Hamming, Filter::Bicubic, Filter::Lanczos] {
+                weights.build(Axis::new(filter, input, output), 0, output, false, 14);
+                for index in 0..output as usize {
+                    let sum: i32 = weights.of(index).iter().map(|w| i32::from(*w)).sum();
+                    assert_eq!(sum, 1 << 14, "{filter:?} {input}->{output} at {index}");
+                    assert!(weights.end(index) <= input);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reversed_tables_mirror() {
+        let (mut forward, mut backward) = (Weights::default(), Weights::default());
+        let axis = Axis::new(Filter::Bilinear, 50, 20);
+        forward.build(axis, 3, 17, false, 15);
+        backward.build(axis, 3, 17, true, 15);
+        for index in 0..14 {
+            assert_eq!(forward.of(index), backward.of(13 - index));
+            assert_eq!(forward.starts[index], backward.starts[13 - index]);
+        }
+    }
+}

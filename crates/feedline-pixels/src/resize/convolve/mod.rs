@@ -1,0 +1,125 @@
+//! The three kernels of a resize: blend rows, weave four of them, blend columns.
+//!
+//! ```text
+//! source rows (u8)          lines (i16)               woven (16 × i16 per column)         output rows (u8)
+//! r g b x r g b x ... ─┐
+//! r g b x r g b x ...  ├ blend_rows ─▶ R G B X ... ─┐
+//! r g b x r g b x ... ─┘               R G B X ...  ├ weave ─▶ RGBX RGBX RGBX RGBX ... ─ blend_columns ─▶ 4 × rgbx...
+//!                                      R G B X ...  │          row0 row1 row2 row3
+//!                                      R G B X ... ─┘
+//! ```
+//!
+//! Blending rows is elementwise and needs no shuffles. Blending columns within one row would need a shuffle and a
+//! horizontal sum per pixel; woven, four rows lie side by side in one vector and columns blend elementwise as well.
+//! Vertical comes first for that reason, and because rows are then finished in the order in which a decoder delivers.
+//!
+//! **Arithmetic**, the same at every [`CpuLevel`]: a pixel byte `v` is the 16-bit number `(v - 128) · 256`; a product
+//! with a weight is `(value · weight + 2^14) >> 15`; sums saturate at 16 bits. A weight of one is `2^15`, or `2^14`
+//! for filters that overshoot, which halves the numbers in each pass. Each product is off by at most 1/512 level
+//! (1/128 for the latter in the second pass), so 4 + 4 taps by 1/64 level: rounding to a byte at the end, after both
+//! passes, is the only error that shows.
+
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+use crate::CpuLevel;
+
+/// Output rows that are blended side by side.
+pub(crate) const ROWS: usize = 4;
+
+/// Lengths of lines and of column tables are multiples of this, so that kernels need no remainders.
+pub(crate) const LINE_MULTIPLE: usize = 64;
+
+/// Output columns that [`blend_columns`] finishes at once.
+pub(crate) const COLUMN_MULTIPLE: usize = 4;
+
+/// One column of [`ROWS`] rows: four numbers (red, green, blue, unused) of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub(crate) struct Woven(pub(crate) [i16; 16]);
+
+/// Source rows `stride` bytes apart; the kernel reads `width` bytes of each.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    /// From the first byte of the first row to the end of the buffer. Bytes after a row's `width` may be read, never
+    /// used.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) stride: usize,
+    pub(crate) width: usize,
+}
+
+/// `line = Σ rows[i] · weights[i]`, or `line += …` if the line was begun by an earlier call. Elements of `line` from
+/// `rows.width` on are left undefined. Rows may be split over any number of calls without changing the result.
+pub(crate) fn blend_rows(level: CpuLevel, rows: Rows<'_>, weights: &[i16], begin: bool, line: &mut [i16]) {
+    let last = weights.len().saturating_sub(1) * rows.stride;
+    assert!(rows.width > 0 && rows.bytes.len() >= last + rows.width, "rows reach past their buffer");
+    assert!(line.len() >= rows.width.next_multiple_of(LINE_MULTIPLE), "line is not padded");
+    match level {
+        CpuLevel::Scalar => scalar::blend_rows(rows, weights, begin, line),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Avx2` is only ever passed down after detection (`Renderer::with_level`); lengths are checked above.
+        CpuLevel::Avx2 => unsafe { avx2::blend_rows(rows, weights, begin, line) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: every aarch64 CPU has NEON; lengths are checked above.
+        CpuLevel::Neon => unsafe { neon::blend_rows(rows, weights, begin, line) },
+    }
+}
+
+/// Puts columns of four lines side by side: `woven[x]` gets the four numbers from `CHANNELS · x` of each line. With
+/// three channels the fourth number is the next column's first, which nobody uses.
+pub(crate) fn weave<const CHANNELS: usize>(level: CpuLevel, lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+    let needed = (woven.len() * CHANNELS).next_multiple_of(LINE_MULTIPLE);
+    assert!(lines.iter().all(|line| line.len() >= needed + LINE_MULTIPLE), "lines are not padded");
+    match level {
+        CpuLevel::Scalar => scalar::weave::<CHANNELS>(lines, woven),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as in `blend_rows`.
+        CpuLevel::Avx2 => unsafe { avx2::weave::<CHANNELS>(lines, woven) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as in `blend_rows`.
+        CpuLevel::Neon => unsafe { neon::weave::<CHANNELS>(lines, woven) },
+    }
+}
+
+/// Where [`blend_columns`] reads: `taps` weights for each output column, first at woven column `starts[x]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    pub(crate) starts: &'a [u32],
+    /// Each weight twice, so that one 32-bit load spreads it over a vector.
+    pub(crate) weights: &'a [[i16; 2]],
+    pub(crate) taps: usize,
+    /// Fraction bits of the result: 8, or 6 for filters that overshoot.
+    pub(crate) fraction: u32,
+}
+
+/// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes a pixel. Returns
+/// nothing; the fourth byte of each pixel is undefined.
+pub(crate) fn blend_columns(
+    level: CpuLevel,
+    columns: Columns<'_>,
+    woven: &[Woven],
+    pixels: &mut [u8],
+    stride: usize,
+) {
+    let count = columns.starts.len();
+    assert!(count.is_multiple_of(COLUMN_MULTIPLE) && columns.weights.len() == count * columns.taps);
+    assert!(
+        stride >= count * 4 && pixels.len() >= (ROWS - 1) * stride + count * 4,
+        "pixel rows are too short"
+    );
+    let reach = columns.starts.iter().max().map_or(0, |start| *start as usize + columns.taps);
+    assert!(reach <= woven.len(), "weights reach past the last column");
+    match level {
+        CpuLevel::Scalar => scalar::blend_columns(columns, woven, pixels, stride),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as in `blend_rows`.
+        CpuLevel::Avx2 => unsafe { avx2::blend_columns(columns, woven, pixels, stride) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as in `blend_rows`.
+        CpuLevel::Neon => unsafe { neon::blend_columns(columns, woven, pixels, stride) },
+    }
+}

@@ -1,0 +1,58 @@
+//! The reference: plain loops, one element at a time.
+
+use super::{Columns, ROWS, Rows, Woven};
+
+pub(super) fn blend_rows(rows: Rows<'_>, weights: &[i16], begin: bool, line: &mut [i16]) {
+    let line = &mut line[..rows.width];
+    if begin {
+        line.fill(0);
+    }
+    for (index, weight) in weights.iter().enumerate() {
+        let row = &rows.bytes[index * rows.stride..][..rows.width];
+        for (sum, byte) in line.iter_mut().zip(row) {
+            *sum = sum.saturating_add(multiply(centred(*byte), *weight));
+        }
+    }
+}
+
+pub(super) fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+    for (x, column) in woven.iter_mut().enumerate() {
+        for (line, four) in lines.iter().zip(column.0.chunks_exact_mut(4)) {
+            four.copy_from_slice(&line[x * CHANNELS..x * CHANNELS + 4]);
+        }
+    }
+}
+
+pub(super) fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels: &mut [u8], stride: usize) {
+    for (x, start) in columns.starts.iter().enumerate() {
+        let weights = &columns.weights[x * columns.taps..(x + 1) * columns.taps];
+        let mut sums = [0i16; 16];
+        for (column, weight) in woven[*start as usize..].iter().zip(weights) {
+            for (sum, value) in sums.iter_mut().zip(column.0) {
+                *sum = sum.saturating_add(multiply(value, weight[0]));
+            }
+        }
+        for (row, four) in sums.chunks_exact(4).enumerate() {
+            let pixel = &mut pixels[row * stride + x * 4..][..4];
+            for (byte, sum) in pixel.iter_mut().zip(four) {
+                *byte = to_byte(*sum, columns.fraction);
+            }
+        }
+    }
+}
+
+/// A byte as a number around zero, in the upper half of 16 bits.
+fn centred(byte: u8) -> i16 {
+    i16::from((byte ^ 0x80).cast_signed()) << 8
+}
+
+/// What `pmulhrsw` (x86) and `sqrdmulh` (Arm) compute; they differ only for -2^15 · -2^15, and no weight is -2^15.
+fn multiply(value: i16, weight: i16) -> i16 {
+    ((i32::from(value) * i32::from(weight) + (1 << 14)) >> 15) as i16
+}
+
+/// Rounds half up, clamps, and moves the middle back to 128.
+fn to_byte(sum: i16, fraction: u32) -> u8 {
+    let rounded = sum.saturating_add(1 << (fraction - 1)) >> fraction;
+    rounded.clamp(-128, 127) as u8 ^ 0x80
+}

@@ -1,0 +1,323 @@
+//! Crop box → resized rows, streaming: source rows come top to bottom in strips of any height, finished rows leave in
+//! order, and nothing in between is larger than a few lines.
+//!
+//! A source row is used the moment it arrives: it is added to the lines (16-bit running sums, one per output row) it
+//! has a share in, so no source row is kept or copied. Four finished lines are blended horizontally together; see
+//! [`convolve`] for the arithmetic. Mirroring left to right is free: the table of columns is built backwards.
+
+mod axis;
+mod convolve;
+mod filter;
+
+pub(crate) use axis::Axis;
+pub use filter::Filter;
+
+use axis::Weights;
+use convolve::{COLUMN_MULTIPLE, Columns, LINE_MULTIPLE, ROWS, Rows, Woven};
+
+use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Region, Result};
+
+/// Receives each finished row: its number in the covered part of the window, and its pixels, four bytes each.
+pub(crate) trait RowSink: FnMut(u32, &[u8]) {}
+impl<F: FnMut(u32, &[u8])> RowSink for F {}
+
+/// One resize at a time; all buffers are kept for the next.
+#[derive(Debug)]
+pub(crate) struct Resizer {
+    level: CpuLevel,
+    method: Method,
+    /// Source pixels that are read.
+    needed: Region,
+    /// Output pixels that are made, in the resized image.
+    covered: Region,
+    flip: bool,
+    layout: Option<PixelLayout>,
+    /// Next source row that is wanted, from the top of `needed`.
+    next_row: u32,
+    /// First output row that has not left yet.
+    next_out: u32,
+    /// Fraction bits of the horizontal pass's result.
+    fraction: u32,
+    vertical: Weights,
+    horizontal: Weights,
+    weight_pairs: Vec<[i16; 2]>,
+    columns: Vec<u32>,
+    rows: Vec<u32>,
+    lines: Vec<i16>,
+    line_length: usize,
+    line_count: usize,
+    woven: Vec<Woven>,
+    pixels: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Nothing,
+    Copy,
+    Nearest,
+    Blend,
+}
+
+impl Resizer {
+    pub(crate) fn new(level: CpuLevel) -> Self {
+        let empty = Region::new(0, 0, 0, 0);
+        Resizer {
+            level,
+            method: Method::Nothing,
+            needed: empty,
+            covered: empty,
+            flip: false,
+            layout: None,
+            next_row: 0,
+            next_out: 0,
+            fraction: 0,
+            vertical: Weights::default(),
+            horizontal: Weights::default(),
+            weight_pairs: Vec::new(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            lines: Vec::new(),
+            line_length: 0,
+            line_count: 0,
+            woven: Vec::new(),
+            pixels: Vec::new(),
+        }
+    }
+
+    /// Prepares for the rows of one image. The geometry has been checked.
+    pub(crate) fn begin(&mut self, geometry: &Geometry, filter: Filter) {
+        self.layout = None;
+        self.next_row = 0;
+        self.next_out = 0;
+        self.flip = geometry.flip_horizontal;
+        self.method = Method::Nothing;
+        let (Some(covered), Some(needed)) = (geometry.covered(), geometry.needed(filter)) else {
+            self.covered.height = 0;
+            return;
+        };
+        self.covered = covered;
+        self.needed = needed;
+        let stride = (covered.width as usize).next_multiple_of(COLUMN_MULTIPLE) * 4;
+        self.pixels.resize(ROWS * stride, 0);
+        let horizontal = Axis::new(filter, geometry.crop.width, geometry.resized.width);
+        let vertical = Axis::new(filter, geometry.crop.height, geometry.resized.height);
+        self.method = if geometry.is_copy() {
+            Method::Copy
+        } else if filter == Filter::Nearest {
+            self.begin_nearest(geometry, horizontal, vertical);
+            Method::Nearest
+        } else {
+            self.begin_blend(filter, horizontal, vertical);
+            Method::Blend
+        };
+    }
+
+    fn begin_nearest(&mut self, geometry: &Geometry, horizontal: Axis, vertical: Axis) {
+        let select = |positions: &mut Vec<u32>, axis: Axis, first: u32, count: u32, origin: u32| {
+            axis.nearest(positions);
+            positions.drain(..first as usize);
+            positions.truncate(count as usize);
+            positions.iter_mut().for_each(|position| *position -= origin);
+        };
+        let (covered, needed, crop) = (self.covered, self.needed, geometry.crop);
+        select(&mut self.columns, horizontal, covered.x, covered.width, needed.x - crop.x);
+        select(&mut self.rows, vertical, covered.y, covered.height, needed.y - crop.y);
+        if self.flip {
+            self.columns.reverse();
+        }
+    }
+
+    fn begin_blend(&mut self, filter: Filter, horizontal: Axis, vertical: Axis) {
+        let covered = self.covered;
+        let bits = filter.bits();
+        self.fraction = 8 - 2 * (15 - bits);
+        self.vertical.build(vertical, covered.y, covered.bottom(), false, bits);
+        self.horizontal.build(horizontal, covered.x, covered.right(), self.flip, bits);
+        self.horizontal.pad_to_multiple(COLUMN_MULTIPLE);
+        self.weight_pairs.clear();
+        self.weight_pairs.extend(self.horizontal.values.iter().map(|weight| [*weight; 2]));
+        self.line_count = open_lines(&self.vertical);
+        // Columns past the last are read with weight 0 by output columns that have fewer taps than others.
+        self.woven.resize(self.needed.width as usize + self.horizontal.taps, Woven::default());
+    }
+
+    /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from
+    /// the left to the right edge of the needed region and follow the rows before without a gap; rows and columns that
+    /// are not needed are passed over.
+    pub(crate) fn push(
+        &mut self,
+        origin: (u32, u32),
+        image: ImageRef<'_>,
+        sink: &mut impl RowSink,
+    ) -> Result<()> {
+        if self.method == Method::Nothing || self.is_finished() {
+            return Ok(());
+        }
+        let wanted = self.needed.y + self.next_row;
+        let bottom = (origin.1 + image.size.height).min(self.needed.bottom());
+        if bottom <= wanted {
+            return Ok(());
+        }
+        self.check_strip(origin, image, wanted)?;
+        let x = self.needed.x - origin.0;
+        let strip = image.crop(Region::new(x, wanted - origin.1, self.needed.width, bottom - wanted))?;
+        match self.method {
+            Method::Blend => self.blend(strip, sink),
+            Method::Nearest => self.pick(strip, sink),
+            Method::Copy | Method::Nothing => self.copy(strip, sink),
+        }
+        self.next_row += strip.size.height;
+        Ok(())
+    }
+
+    /// Whether every row has left.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.next_out == self.covered.height
+    }
+
+    fn check_strip(&mut self, origin: (u32, u32), image: ImageRef<'_>, wanted: u32) -> Result<()> {
+        if origin.1 > wanted {
+            return Err(Error::Misuse(format!(
+                "rows from {} on arrived where row {wanted} was due",
+                origin.1
+            )));
+        }
+        if origin.0 > self.needed.x || origin.0 + image.size.width < self.needed.right() {
+            return Err(Error::Misuse(format!(
+                "columns {}..{} arrived where {}..{} are needed",
+                origin.0,
+                origin.0 + image.size.width,
+                self.needed.x,
+                self.needed.right()
+            )));
+        }
+        match self.layout {
+            None => self.begin_layout(image.layout),
+            Some(layout) if layout == image.layout => {}
+            Some(_) => return Err(Error::Misuse("pixel layout changed between strips".into())),
+        }
+        Ok(())
+    }
+
+    fn begin_layout(&mut self, layout: PixelLayout) {
+        self.layout = Some(layout);
+        if self.method == Method::Blend {
+            let width = (self.needed.width as usize * layout.bytes()).next_multiple_of(LINE_MULTIPLE);
+            self.line_length = width + LINE_MULTIPLE;
+            self.lines.resize(self.line_count * self.line_length, 0);
+        }
+    }
+
+    fn blend(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
+        let above = self.next_row;
+        let below = above + strip.size.height;
+        for out in self.next_out..self.covered.height {
+            let (start, end) = (self.vertical.starts[out as usize], self.vertical.end(out as usize));
+            if start >= below {
+                break;
+            }
+            let (first, last) = (start.max(above), end.min(below));
+            if first < last {
+                self.add_rows(strip, out, first, last);
+            }
+            let group_ends = (out + 1).is_multiple_of(ROWS as u32) || out + 1 == self.covered.height;
+            if end <= below && group_ends {
+                self.emit(out, sink);
+            }
+        }
+    }
+
+    /// Adds source rows `[first, last)` to the line of output row `out`.
+    fn add_rows(&mut self, strip: ImageRef<'_>, out: u32, first: u32, last: u32) {
+        let start = self.vertical.starts[out as usize];
+        let weights = &self.vertical.of(out as usize)[(first - start) as usize..(last - start) as usize];
+        let rows = Rows {
+            bytes: &strip.bytes[(first - self.next_row) as usize * strip.stride..],
+            stride: strip.stride,
+            width: strip.size.width as usize * strip.layout.bytes(),
+        };
+        let at = out as usize % self.line_count * self.line_length;
+        let line = &mut self.lines[at..at + self.line_length];
+        convolve::blend_rows(self.level, rows, weights, first == start, line);
+    }
+
+    /// Finishes the group of rows that ends with `last`.
+    fn emit(&mut self, last: u32, sink: &mut impl RowSink) {
+        let first = last / ROWS as u32 * ROWS as u32;
+        let at = first as usize % self.line_count * self.line_length;
+        let lines = std::array::from_fn(|row| &self.lines[at + row * self.line_length..][..self.line_length]);
+        let woven = &mut self.woven[..self.needed.width as usize];
+        match self.layout {
+            Some(PixelLayout::Rgb) => convolve::weave::<3>(self.level, lines, woven),
+            _ => convolve::weave::<4>(self.level, lines, woven),
+        }
+        let columns = Columns {
+            starts: &self.horizontal.starts,
+            weights: &self.weight_pairs,
+            taps: self.horizontal.taps,
+            fraction: self.fraction,
+        };
+        let stride = self.horizontal.starts.len() * 4;
+        convolve::blend_columns(self.level, columns, &self.woven, &mut self.pixels, stride);
+        for (out, pixels) in (first..=last).zip(self.pixels.chunks_exact(stride)) {
+            sink(out, &pixels[..self.covered.width as usize * 4]);
+        }
+        self.next_out = last + 1;
+    }
+
+    fn pick(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
+        let above = self.next_row;
+        while self.next_out < self.covered.height {
+            let row = self.rows[self.next_out as usize];
+            if row >= above + strip.size.height {
+                break;
+            }
+            let source = strip.row(row - above);
+            let bytes = strip.layout.bytes();
+            for (pixel, column) in self.pixels.chunks_exact_mut(4).zip(&self.columns) {
+                pixel[..3].copy_from_slice(&source[*column as usize * bytes..][..3]);
+            }
+            sink(self.next_out, &self.pixels[..self.covered.width as usize * 4]);
+            self.next_out += 1;
+        }
+    }
+
+    fn copy(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
+        let width = self.covered.width as usize;
+        for y in 0..strip.size.height {
+            let source = strip.row(y);
+            if strip.layout == PixelLayout::Rgbx && !self.flip {
+                sink(self.next_out, source);
+            } else {
+                copy_pixels(source, strip.layout, self.flip, &mut self.pixels[..width * 4]);
+                sink(self.next_out, &self.pixels[..width * 4]);
+            }
+            self.next_out += 1;
+        }
+    }
+}
+
+fn copy_pixels(source: &[u8], layout: PixelLayout, flip: bool, pixels: &mut [u8]) {
+    let copy = |(pixel, source): (&mut [u8], &[u8])| pixel[..3].copy_from_slice(&source[..3]);
+    let source = source.chunks_exact(layout.bytes());
+    if flip {
+        pixels.chunks_exact_mut(4).rev().zip(source).for_each(copy);
+    } else {
+        pixels.chunks_exact_mut(4).zip(source).for_each(copy);
+    }
+}
+
+/// How many lines can be unfinished at once: the longest run of output rows that share a source row, with room for the
+/// rest of the groups of [`ROWS`] at both of its ends.
+fn open_lines(vertical: &Weights) -> usize {
+    let mut longest = 0;
+    let mut last = 0;
+    let count = vertical.starts.len();
+    for first in 0..count {
+        while last < count && vertical.starts[last] < vertical.end(first) {
+            last += 1;
+        }
+        longest = longest.max(last - first);
+    }
+    (longest + 2 * ROWS - 1) / ROWS * ROWS
+}
