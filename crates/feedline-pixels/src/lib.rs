@@ -10,6 +10,7 @@ mod geometry;
 mod normalize;
 mod render;
 mod resize;
+pub mod turbo;
 mod view;
 
 pub use cpu::CpuLevel;
