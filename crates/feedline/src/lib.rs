@@ -8,12 +8,16 @@
 //! ```
 
 mod batch;
+mod decode;
 mod error;
 mod format;
+mod loader;
 mod order;
 mod random;
 mod sample;
 mod source;
+mod spec;
+mod transform;
 
 pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
 pub use error::{Error, Location, Result, Stage};
@@ -23,3 +27,6 @@ pub use sample::{
     SampleBuffer, Schema, Value,
 };
 pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Target, resolve};
+pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats};
+pub use spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
+pub use transform::{CropMethod, Interpolation, Transform};

@@ -1,0 +1,136 @@
+//! The loader and its epochs, for Python.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use feedline::{Batch, Epoch, Loader, LoaderOptions, Meaning, Next};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::dataset::PyDataset;
+use crate::error::{OrRaise, describe, raise};
+use crate::handoff::Buffer;
+use crate::wait::LISTEN_EVERY;
+
+/// `feedline::Loader`.
+#[pyclass(name = "Loader", module = "feedline._feedline", frozen)]
+pub(crate) struct PyLoader {
+    loader: Loader,
+}
+
+#[pymethods]
+impl PyLoader {
+    #[new]
+    fn new(py: Python<'_>, dataset: &PyDataset, options: &str) -> PyResult<Self> {
+        let options = LoaderOptions::from_json(options).or_raise()?;
+        let dataset = dataset.dataset().clone();
+        let loader = py.detach(|| Loader::new(dataset, options)).or_raise()?;
+        Ok(PyLoader { loader })
+    }
+
+    fn __len__(&self) -> usize {
+        self.loader.len() as usize
+    }
+
+    /// The settings in force, as JSON.
+    fn options(&self) -> PyResult<String> {
+        serde_json::to_string(self.loader.options()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// Column names, in order.
+    fn columns(&self) -> Vec<String> {
+        self.loader.columns().iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// Starts epoch `number` at global position `first`.
+    fn epoch(&self, py: Python<'_>, number: u64, first: u64) -> PyResult<PyEpoch> {
+        let epoch = py.detach(|| self.loader.epoch_from(number, first)).or_raise()?;
+        let timeout = self.loader.options().timeout.map(Duration::from_secs_f64);
+        Ok(PyEpoch { epoch: Mutex::new(epoch), timeout })
+    }
+
+    /// What was done so far, as JSON.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        let stats = py.detach(|| self.loader.stats());
+        serde_json::to_string(&stats).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// Bad samples so far.
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let errors = self.loader.errors();
+        let dicts: PyResult<Vec<Bound<'py, PyDict>>> = errors.iter().map(|e| describe(py, e)).collect();
+        PyList::new(py, dicts?)
+    }
+
+    /// Stops all threads.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.loader.close());
+    }
+}
+
+/// `feedline::Epoch`.
+#[pyclass(name = "Epoch", module = "feedline._feedline", frozen)]
+pub(crate) struct PyEpoch {
+    epoch: Mutex<Epoch>,
+    timeout: Option<Duration>,
+}
+
+#[pymethods]
+impl PyEpoch {
+    fn __len__(&self) -> usize {
+        self.lock().len() as usize
+    }
+
+    /// The next batch as (rows, [(name, meaning, elements, offsets, shapes)]), or `None` at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let begun = Instant::now();
+        loop {
+            let patience = self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
+            let next = py.detach(|| self.lock().next_within(patience)).or_raise()?;
+            match next {
+                Next::Batch(batch) => return hand_over(py, &batch).map(Some),
+                Next::End => return Ok(None),
+                Next::NotYet => py.check_signals()?,
+            }
+            if self.timeout.is_some_and(|t| begun.elapsed() >= t) {
+                return Err(raise(&self.lock().timed_out()));
+            }
+        }
+    }
+
+    /// Stops this epoch's work.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.lock().close());
+    }
+}
+
+impl PyEpoch {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Epoch> {
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hand_over<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyTuple>> {
+    let columns = PyList::empty(py);
+    for column in batch.columns() {
+        let meaning = match column.meaning {
+            Meaning::Numbers => "numbers",
+            Meaning::Bytes => "bytes",
+            Meaning::Text => "text",
+            Meaning::Json => "json",
+        };
+        let offsets = column.offsets().map(|o| Bound::new(py, Buffer::of_offsets(o))).transpose()?;
+        let shapes = shapes(py, batch.rows(), column)?;
+        columns.append((&column.name, meaning, Bound::new(py, Buffer::of_column(column))?, offsets, shapes))?;
+    }
+    (batch.rows(), columns).into_pyobject(py)
+}
+
+fn shapes<'py>(py: Python<'py>, rows: usize, column: &feedline::Column) -> PyResult<Option<Bound<'py, PyList>>> {
+    if rows == 0 || column.row_shape(0).is_none() {
+        return Ok(None);
+    }
+    let rows = (0..rows).map(|row| PyTuple::new(py, column.row_shape(row).unwrap_or_default()));
+    PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?).map(Some)
+}

@@ -1,0 +1,138 @@
+"""Data where they lie: [`open`][feedline.open] and what it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+from . import _feedline
+from .errors import OptionError
+
+__all__ = ["Dataset", "concat", "open"]
+
+Uri = Union[str, "os.PathLike[str]"]
+
+
+class Dataset:
+    """Samples by number. Made by [`open`][feedline.open], [`pack`][feedline.pack] and [`concat`][feedline.concat].
+
+    Cheap to copy, picklable, safe to share between threads. `ds[i]` is a dict; images are `bytes` unless
+    [`decoded`][feedline.Dataset.decoded] is used.
+    """
+
+    def __init__(self, core: _feedline.Dataset, *, decoded: bool = False) -> None:
+        self._core = core
+        self._decoded = decoded
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        count = len(self)
+        at = int(index) + count if index < 0 else int(index)
+        if not 0 <= at < count:
+            raise IndexError(f"sample {index} of {count}")
+        return self._core.get(at, self._decoded)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """Field names and what they hold: `image`, `int`, `float`, `text`, `json`, `bytes` or `array`."""
+        return dict(self._core.schema())
+
+    @property
+    def format(self) -> str:
+        """The format's name, as `open` takes it."""
+        return self._core.format()
+
+    @property
+    def uri(self) -> str:
+        """What was opened."""
+        return self._core.uri()
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Class names by label, if the source has them."""
+        return self._core.classes()
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits that change when the data change."""
+        return self._core.fingerprint()
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """What was found but is not part of the data set: foreign files, unreadable folders."""
+        return self._core.problems()
+
+    def decoded(self) -> Dataset:
+        """The same samples, with images as uint8 arrays (height, width, 3)."""
+        return Dataset(self._core, decoded=True)
+
+    def select(self, indices: Iterable[int]) -> Dataset:
+        """Only these samples, in this order."""
+        count = len(self)
+        chosen = [int(i) + count if i < 0 else int(i) for i in indices]
+        outside = next((i for i in chosen if not 0 <= i < count), None)
+        if outside is not None:
+            raise IndexError(f"sample {outside} of {count}")
+        return Dataset(self._core.select(chosen), decoded=self._decoded)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._core.spec(), self._decoded)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.uri!r}, format={self.format!r}, samples={len(self)}, fields={list(self.schema)})"
+
+
+def _restore(spec: str, decoded: bool) -> Dataset:
+    return Dataset(_feedline.Dataset.from_spec(spec), decoded=decoded)
+
+
+def open(  # noqa: A001 - the public contract names it so
+    uri: Uri | Sequence[Uri],
+    *,
+    format: str = "auto",  # noqa: A002 - the public contract names it so
+    fields: Mapping[str, str] | None = None,
+    cache_dir: Uri | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    on_change: str = "error",
+) -> Dataset:
+    """Opens data where they lie: a folder of images, a pack, tar files.
+
+    `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.tar`), or a list of those. `format` is found from
+    the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
+
+    >>> import feedline as fl
+    >>> ds = fl.open(example_folder)
+    >>> ds.format, len(ds), ds.classes
+    ('folder', 12, ['cat', 'dog', 'owl'])
+    >>> sorted(ds[0])
+    ['image', 'label', 'path']
+    """
+    if cache_dir is not None:
+        raise OptionError("cache_dir: this version reads local data only, which need no cache")
+    if storage_options:
+        raise OptionError("storage_options: this version reads local data only, which take none")
+    if on_change != "error":
+        raise OptionError(f"on_change: {on_change!r} is not supported; changed data are always an error")
+    uris = [os.fspath(uri)] if isinstance(uri, (str, os.PathLike)) else [os.fspath(one) for one in uri]
+    return Dataset(_feedline.Dataset.open(uris, format, list(fields.items()) if fields else None))
+
+
+def concat(datasets: Iterable[Dataset]) -> Dataset:
+    """Several data sets with the same fields, one after the other.
+
+    >>> import feedline as fl
+    >>> ds = fl.open(example_folder)
+    >>> len(fl.concat([ds, ds.select([0, 1])]))
+    14
+    """
+    parts = list(datasets)
+    if not parts:
+        raise OptionError("concat: needs at least one data set")
+    core = _feedline.Dataset.concat([part._core for part in parts])  # noqa: SLF001 - same module family
+    return Dataset(core, decoded=parts[0]._decoded)  # noqa: SLF001

@@ -1,0 +1,337 @@
+"""The loader: batches of tensors from a data set."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import _feedline
+from .dataset import Dataset, Uri
+from .dataset import open as open_dataset
+from .errors import ClosedError, OptionError, StateError
+from .options import DEFAULTS, LoaderOptions
+from .output import Converter
+from .ranks import discover
+from .samplers import Random, Sampler, Sequential
+from .transforms import Transform
+
+__all__ = ["Loader"]
+
+_UNSET: Any = object()
+_STATE_VERSION = 1
+_OPEN: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Loader:
+    """Batches of a data set, as dicts of tensors.
+
+    Threads, not processes, do the work; order and augmentation depend only on `(seed, epoch, sample index)`. Iterate
+    it once per epoch: each `iter()` starts the next epoch (or the one set with
+    [`set_epoch`][feedline.Loader.set_epoch]). Batches are yours to keep.
+
+    >>> import feedline as fl
+    >>> from feedline import transforms as T
+    >>> train = [T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize.imagenet()]
+    >>> with fl.Loader(fl.open(example_folder), batch_size=4, shuffle=True, transforms=train, output="numpy") as loader:
+    ...     for batch in loader:
+    ...         print(batch["image"].shape, batch["image"].dtype, batch["label"].shape)
+    (4, 3, 32, 32) float32 (4,)
+    (4, 3, 32, 32) float32 (4,)
+    (4, 3, 32, 32) float32 (4,)
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Uri | Sequence[Uri],
+        *,
+        batch_size: int = _UNSET,
+        shuffle: bool | str = _UNSET,
+        seed: int = _UNSET,
+        drop_last: bool = _UNSET,
+        sampler: Sampler | Iterable[int] | None = _UNSET,
+        transforms: Sequence[Transform] | Mapping[str, Any] | None = _UNSET,
+        fields: Sequence[str] | None = _UNSET,
+        num_workers: int = _UNSET,
+        prefetch: int | None = _UNSET,
+        rank: int | None = _UNSET,
+        world_size: int | None = _UNSET,
+        output: str = _UNSET,
+        device: Any = _UNSET,
+        dtype: Any = _UNSET,
+        memory_format: Any = _UNSET,
+        pin_memory: bool = _UNSET,
+        non_blocking: bool = _UNSET,
+        timeout: float | None = _UNSET,
+        on_error: str = _UNSET,
+        max_errors: int | None = _UNSET,
+        collate: str | Mapping[str, str] | None = _UNSET,
+        cache_dir: Uri | None = _UNSET,
+        memory_budget: int | None = _UNSET,
+        persistent_workers: bool = _UNSET,
+        multiprocessing_context: Any = _UNSET,
+        decode: str = _UNSET,
+        max_pixels: int | None = _UNSET,
+        options: LoaderOptions | None = None,
+    ) -> None:
+        arguments = locals()
+        given = {name: arguments[name] for name in DEFAULTS if arguments[name] is not _UNSET}
+        knobs = {**DEFAULTS, **(options.given() if options is not None else {}), **given}
+        self._dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        self._knobs = _resolve(knobs)
+        self._converter = Converter(self._knobs)
+        self._next = (0, 0)
+        self._latest: weakref.ref[_Batches] | None = None
+        self._start()
+
+    def _start(self) -> None:
+        spec = _core_options(self._knobs, self._dataset)
+        self._core = _feedline.Loader(self._dataset._core, json.dumps(spec))  # noqa: SLF001 - same package
+        self._process = os.getpid()
+        self._closed = False
+        _OPEN.add(self)
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if self._process != os.getpid():
+            # After a fork the threads exist only in the parent: begin anew with the same settings. The old core is
+            # left alone; it knows that it is in the wrong process.
+            self._start()
+        epoch, first = self._next
+        batches = _Batches(self, self._core.epoch(epoch, first), epoch, first)
+        self._next = (epoch + 1, 0)
+        self._latest = weakref.ref(batches)
+        return batches
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set."""
+        return self._dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per batch on each rank."""
+        return int(self._knobs["batch_size"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next `iter()` starts."""
+        return self._next[0]
+
+    @property
+    def options(self) -> LoaderOptions:
+        """The knobs in force."""
+        return LoaderOptions(**self._knobs)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `iter()` starts this epoch."""
+        if epoch < 0:
+            raise OptionError(f"epoch: {epoch} is negative")
+        self._next = (int(epoch), 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest iteration stands: small, JSON-able, the same on every rank.
+
+        It counts batches that you received, not those read ahead.
+        """
+        latest = self._latest() if self._latest is not None else None
+        epoch, samples = latest.position() if latest is not None else self._next
+        return {
+            "version": _STATE_VERSION,
+            "epoch": epoch,
+            "samples": samples,
+            "fingerprint": self._dataset.fingerprint,
+            "seed": self._knobs["seed"],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next `iter()` goes on where `state` was taken."""
+        if state.get("version") != _STATE_VERSION:
+            raise StateError(f"saved state does not fit: version {state.get('version')!r}, not {_STATE_VERSION}")
+        for name, here in (("fingerprint", self._dataset.fingerprint), ("seed", self._knobs["seed"])):
+            if state.get(name) != here:
+                raise StateError(f"saved state does not fit: {name} was {state.get(name)!r}, is {here!r}")
+        self._next = (int(state["epoch"]), int(state["samples"]))
+        self._latest = None
+
+    def stats(self) -> dict[str, Any]:
+        """What was done so far, where the time went, and what limits the speed."""
+        return json.loads(self._core.stats())
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Samples that could not be read or decoded, each with uri, index, stage, offset and reason."""
+        return self._core.errors()
+
+    def close(self) -> None:
+        """Stops all threads. Batches you have stay valid."""
+        if self._process == os.getpid():
+            self._core.close()
+        self._closed = True
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"dataset": self._dataset, "knobs": self._knobs, "next": self._next}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._dataset, self._knobs, self._next = state["dataset"], state["knobs"], state["next"]
+        self._converter = Converter(self._knobs)
+        self._latest = None
+        self._start()
+
+    def __repr__(self) -> str:
+        return f"Loader({self._dataset!r}, batch_size={self.batch_size}, batches={len(self)})"
+
+
+class _Batches:
+    """One pass over an epoch."""
+
+    def __init__(self, loader: Loader, core: _feedline.Epoch, epoch: int, first: int) -> None:
+        self._loader = loader
+        self._core = core
+        self._epoch = epoch
+        self._first = first
+        self._received = 0
+        self._process = os.getpid()
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._core) - self._received
+
+    def __next__(self) -> dict[str, Any]:
+        if self._process != os.getpid():
+            raise ClosedError(
+                "this iteration was begun before a fork; its threads exist only in the parent process\n"
+                "hint: call iter() again in the child"
+            )
+        made = self._core.next()
+        if made is None:
+            raise StopIteration
+        self._received += 1
+        return self._loader._converter.batch(made)  # noqa: SLF001 - same module
+
+    def position(self) -> tuple[int, int]:
+        """Epoch and global samples received."""
+        knobs = self._loader._knobs  # noqa: SLF001 - same module
+        received = self._received * int(knobs["batch_size"]) * int(knobs["world_size"])
+        if self._received and len(self) == 0:
+            return self._epoch + 1, 0
+        return self._epoch, self._first + received
+
+    def close(self) -> None:
+        """Stops this pass."""
+        if self._process == os.getpid():
+            self._core.close()
+
+
+def _resolve(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Knobs with everything found out that can be found out once: ranks, sampler, names of types."""
+    knobs = dict(knobs)
+    knobs["rank"], knobs["world_size"] = discover(knobs["rank"], knobs["world_size"])
+    knobs["dtype"] = _name("dtype", knobs["dtype"], ("float32", "float16", "bfloat16", "uint8"))
+    knobs["memory_format"] = _name("memory_format", knobs["memory_format"], ("channels_first", "channels_last"))
+    if knobs["cache_dir"] is not None:
+        raise OptionError("cache_dir: this version reads local data only, which need no cache")
+    if knobs["multiprocessing_context"] not in ("fork", "spawn", "forkserver", None):
+        raise OptionError("multiprocessing_context: not one of 'fork', 'spawn', 'forkserver'")
+    if knobs["multiprocessing_context"] != "forkserver":
+        raise OptionError("multiprocessing_context: only for Python-callable transforms, of which there are none here")
+    sampler = knobs["sampler"]
+    if sampler is not None and not isinstance(sampler, Sampler):
+        knobs["sampler"] = [int(index) for index in sampler]
+    return knobs
+
+
+def _name(knob: str, value: object, known: tuple[str, ...]) -> str:
+    """A name from a string, or from torch's or NumPy's object of that name."""
+    text = str(getattr(value, "__name__", None) or value).removeprefix("torch.")
+    text = {"contiguous_format": "channels_first"}.get(text, text)
+    if text not in known:
+        raise OptionError(f"{knob}: {value!r} is none of {', '.join(known)}")
+    return text
+
+
+def _core_options(knobs: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """The part of the knobs that the engine itself acts on, as its JSON."""
+    names = ("batch_size", "seed", "drop_last", "num_workers", "prefetch", "rank", "world_size", "dtype")
+    more = ("memory_format", "decode", "on_error", "max_errors", "timeout", "memory_budget", "persistent_workers")
+    options = {name: knobs[name] for name in (*names, *more)}
+    if knobs["max_pixels"] is not None:
+        options["max_pixels"] = int(knobs["max_pixels"])
+    if knobs["fields"] is not None:
+        options["fields"] = list(knobs["fields"])
+    options["shuffle"], options["sampler"] = _order(knobs)
+    options["transforms"] = _transforms(knobs["transforms"], dataset)
+    return options
+
+
+def _order(knobs: Mapping[str, Any]) -> tuple[str, list[int] | None]:
+    shuffle, sampler = knobs["shuffle"], knobs["sampler"]
+    if sampler is not None and shuffle not in (False, None):
+        raise OptionError("sampler: already gives the order; leave shuffle off")
+    if isinstance(sampler, Random) and sampler.replacement:
+        raise OptionError("sampler: Random(replacement=True) is not supported by this version")
+    if isinstance(sampler, (Sequential, Random)):
+        return ("full" if isinstance(sampler, Random) else "off"), None
+    if isinstance(sampler, Sampler):
+        raise OptionError(f"sampler: {sampler!r} is not supported by this version")
+    if sampler is not None:
+        negative = next((index for index in sampler if index < 0), None)
+        if negative is not None:
+            raise OptionError(f"sampler: index {negative} is negative")
+        return "off", list(sampler)
+    if shuffle == "block":
+        raise OptionError("shuffle: 'block' is not supported by this version; use True")
+    if shuffle not in (False, True, None, "full"):
+        raise OptionError(f"shuffle: {shuffle!r} is none of False, True, 'full', 'block'")
+    return ("full" if shuffle else "off"), None
+
+
+def _transforms(transforms: Any, dataset: Dataset) -> dict[str, Any]:
+    if transforms is None:
+        return {}
+    if not isinstance(transforms, Mapping):
+        images = [name for name, kind in dataset.schema.items() if kind == "image"]
+        if len(images) != 1:
+            raise OptionError(f"transforms: a list is for a data set with one image field; this one has {images}")
+        transforms = {images[0]: transforms}
+    return {field: _field_transforms(field, value) for field, value in transforms.items()}
+
+
+def _field_transforms(field: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {view: _specs(f"{field}.{view}", ops) for view, ops in value.items()}
+    return _specs(field, value)
+
+
+def _specs(where: str, ops: Any) -> list[dict[str, Any]]:
+    if isinstance(ops, Transform):
+        ops = [ops]
+    specs = []
+    for op in ops:
+        if not isinstance(op, Transform):
+            hint = " (call it: add parentheses)" if isinstance(op, type) and issubclass(op, Transform) else ""
+            raise OptionError(f"transforms: {where}: {op!r} is not one of feedline.transforms{hint}")
+        spec = op.to_spec()
+        if spec is not None:
+            specs.append(spec)
+    return specs
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads must not outlive the interpreter that their batches belong to."""
+    close: Callable[[Loader], None] = Loader.close
+    for loader in list(_OPEN):
+        close(loader)

@@ -1,0 +1,143 @@
+"""What the engine made → what the user wants: torch, NumPy, JAX or plain DLPack, without copying."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import OptionError
+from .ragged import Ragged
+
+__all__ = ["Converter"]
+
+_OUTPUTS = ("auto", "torch", "numpy", "jax", "dlpack")
+_COLLATES = ("ragged", "pad", "list")
+
+
+class Converter:
+    """Turns the engine's columns into a batch, as one loader's knobs demand."""
+
+    def __init__(self, knobs: Mapping[str, Any]) -> None:
+        self._output = _choose(knobs["output"])
+        self._channels_last = knobs["memory_format"] == "channels_last"
+        self._collate = knobs["collate"]
+        _check_collate(self._collate)
+        self._array: Callable[[Any], Any] = {
+            "torch": _torch_array,
+            "numpy": _numpy_array,
+            "jax": _jax_array,
+            "dlpack": lambda buffer: buffer,
+        }[self._output]
+        self._move = _mover(self._output, knobs)
+
+    def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> dict[str, Any]:
+        """The batch as a dict; views of a field as a dict of their own."""
+        result: dict[str, Any] = {}
+        for name, meaning, elements, offsets, shapes in made[1]:
+            value = self._value(name, meaning, elements, offsets, shapes)
+            field, dot, view = name.partition(".")
+            if dot and meaning == "numbers" and isinstance(result.get(field, {}), dict):
+                result.setdefault(field, {})[view] = value
+            else:
+                result[name] = value
+        return result
+
+    def _value(self, name: str, meaning: str, elements: Any, offsets: Any, shapes: Any) -> Any:
+        array = self._move(self._array(elements))
+        if offsets is None:
+            image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
+            # torch's convention: dimensions stay batch, channel, row, column; only the memory is channels-last.
+            return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
+        ragged = Ragged(array, self._move(self._array(offsets)), shapes, kind=meaning)
+        collate = self._collate.get(name, "ragged") if isinstance(self._collate, Mapping) else self._collate
+        if collate == "list":
+            return ragged.tolist()
+        return _pad(name, ragged) if collate == "pad" else ragged
+
+
+def _choose(output: object) -> str:
+    if output not in _OUTPUTS:
+        raise OptionError(f"output: {output!r} is none of {', '.join(_OUTPUTS)}")
+    if output == "auto":
+        return "torch" if importlib.util.find_spec("torch") is not None else "numpy"
+    if output in ("torch", "jax") and importlib.util.find_spec(str(output)) is None:
+        raise OptionError(f"output: {output!r} needs the package {output}, which is not installed")
+    return str(output)
+
+
+def _check_collate(collate: object) -> None:
+    choices = list(collate.values()) if isinstance(collate, Mapping) else [collate]
+    for choice in choices:
+        if choice not in (None, *_COLLATES):
+            raise OptionError(f"collate: {choice!r} is none of {', '.join(_COLLATES)}")
+
+
+def _numpy_array(buffer: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(buffer)
+    if buffer.dtype != "bfloat16":
+        return array
+    try:
+        import ml_dtypes  # noqa: PLC0415 - only for a type that NumPy lacks
+    except ImportError as error:
+        reason = "dtype: NumPy has no bfloat16; install ml_dtypes, or use output='torch'"
+        raise OptionError(reason) from error
+    return array.view(ml_dtypes.bfloat16)
+
+
+def _torch_array(buffer: Any) -> Any:
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    if buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
+        return torch.from_dlpack(buffer)
+    return torch.from_numpy(np.asarray(buffer))
+
+
+def _jax_array(buffer: Any) -> Any:
+    import jax  # noqa: PLC0415 - optional, imported only where used
+
+    return jax.dlpack.from_dlpack(buffer)
+
+
+def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Page-locks and moves torch tensors; does nothing where nothing was asked."""
+    device, pin = knobs["device"], knobs["pin_memory"]
+    if device is None and not pin:
+        return lambda array: array
+    if output != "torch":
+        knob = "device" if device is not None else "pin_memory"
+        raise OptionError(f"{knob}: only for torch tensors, but the output is {output}")
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    if pin and not torch.cuda.is_available():
+        warnings.warn("pin_memory: torch sees no CUDA device, so nothing is page-locked", stacklevel=4)
+        pin = False
+    target = None if device is None else torch.device(device)
+    non_blocking = bool(knobs["non_blocking"])
+
+    def move(tensor: Any) -> Any:
+        if pin:
+            tensor = tensor.pin_memory()
+        return tensor if target is None else tensor.to(target, non_blocking=non_blocking)
+
+    return move
+
+
+def _pad(name: str, ragged: Ragged) -> Any:
+    """One dense array, each value in the corner, zeros behind."""
+    if ragged.kind != "numbers" and ragged.shapes is None and ragged.kind != "bytes":
+        raise OptionError(f"collate: {name} is {ragged.kind}, which cannot be padded; use 'list'")
+    values = [ragged[index] for index in range(len(ragged))]
+    dimensions = max(value.ndim for value in values)
+    largest = [max((v.shape[d] if d < v.ndim else 1) for v in values) for d in range(dimensions)]
+    shape = (len(values), *largest)
+    if hasattr(ragged.data, "new_zeros"):
+        result = ragged.data.new_zeros(shape)
+    else:
+        result = np.zeros(shape, dtype=ragged.data.dtype)
+    for row, value in enumerate(values):
+        result[(row, *(slice(0, n) for n in value.shape))] = value
+    return result
