@@ -8,11 +8,13 @@
 //! ```
 
 mod batch;
+mod dataset;
 mod decode;
 mod error;
 mod format;
 mod loader;
 mod order;
+mod owned;
 mod random;
 mod sample;
 mod source;
@@ -20,13 +22,19 @@ mod spec;
 mod transform;
 
 pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
+pub use dataset::{Dataset, DatasetSpec, OpenOptions};
 pub use error::{Error, Location, Result, Stage};
-pub use format::Format;
+pub use format::{
+    Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
+    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, pack, plan_pack,
+    verify, write_part,
+};
+pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats};
+pub use owned::{OwnedValue, Sample};
 pub use sample::{
     DType, Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS,
-    SampleBuffer, Schema, Value,
+    MAX_FIELDS, SampleBuffer, Schema, Value,
 };
 pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Target, resolve};
-pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats};
 pub use spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
 pub use transform::{CropMethod, Interpolation, Transform};

@@ -223,6 +223,7 @@ pub struct SampleBuffer {
     arena: Vec<u8>,
     used: usize,
     values: Vec<Value>,
+    spare: Vec<Value>,
 }
 
 impl SampleBuffer {
@@ -279,41 +280,67 @@ impl SampleBuffer {
         &self.values
     }
 
+    /// Replaces the values by new ones made of the old: each new field takes the first of its candidates that the
+    /// sample has. How a view renames and picks without copying bytes.
+    pub(crate) fn rearrange<'a>(&mut self, fields: impl Iterator<Item = &'a [usize]>) {
+        let (values, spare) = (&self.values, &mut self.spare);
+        spare.clear();
+        let first = |candidates: &'a [usize]| {
+            candidates.iter().map(|c| &values[*c]).find(|v| **v != Value::Missing).cloned()
+        };
+        spare.extend(fields.map(|candidates| first(candidates).unwrap_or_default()));
+        std::mem::swap(&mut self.values, &mut self.spare);
+    }
+
     /// The bytes of a range handed out by [`reserve`](Self::reserve).
     pub fn bytes(&self, range: &Range<usize>) -> &[u8] {
         &self.arena[range.clone()]
     }
 }
 
+/// At most this many fields in a data set. A bound keeps [`FieldSet`] free of allocation, as views make one per read.
+pub const MAX_FIELDS: usize = 1024;
+
 /// Which fields of a format a caller wants, by position in its [`Schema`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSet {
-    wanted: Vec<bool>,
+    wanted: [u64; MAX_FIELDS / 64],
+    count: usize,
 }
 
 impl FieldSet {
+    /// None of `count` fields, which must be at most [`MAX_FIELDS`].
+    pub fn none(count: usize) -> Self {
+        assert!(count <= MAX_FIELDS, "formats refuse data sets with more than {MAX_FIELDS} fields");
+        FieldSet { wanted: [0; MAX_FIELDS / 64], count }
+    }
+
     /// All `count` fields.
     pub fn all(count: usize) -> Self {
-        FieldSet { wanted: vec![true; count] }
+        FieldSet::only(count, 0..count)
     }
 
     /// Only these of `count` fields.
     pub fn only(count: usize, positions: impl IntoIterator<Item = usize>) -> Self {
-        let mut wanted = vec![false; count];
-        for position in positions {
-            wanted[position] = true;
-        }
-        FieldSet { wanted }
+        let mut set = FieldSet::none(count);
+        positions.into_iter().for_each(|position| set.insert(position));
+        set
+    }
+
+    /// Adds field `position`, which must be below the count.
+    pub fn insert(&mut self, position: usize) {
+        assert!(position < self.count, "field {position} of {}", self.count);
+        self.wanted[position / 64] |= 1 << (position % 64);
     }
 
     /// Whether field `position` is wanted.
     pub fn has(&self, position: usize) -> bool {
-        self.wanted[position]
+        position < self.count && self.wanted[position / 64] >> (position % 64) & 1 == 1
     }
 
     /// The wanted positions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.wanted.iter().enumerate().filter_map(|(i, w)| w.then_some(i))
+        (0..self.count).filter(|position| self.has(*position))
     }
 }
 

@@ -9,12 +9,27 @@
 //! before use; errors name the file, the sample and the offset. A format does not decode pictures, does not know
 //! batches or order, and never panics on bad input.
 
+mod folder;
+mod npy;
+mod pack;
+mod shelf;
+mod tar;
+mod view;
+mod webdataset;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Source, Target};
+
+pub use pack::{
+    Damage, EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
+    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, pack, plan_pack,
+    verify, write_part,
+};
+pub(crate) use view::{Concatenated, Renamed, Selected};
 
 /// Samples by number. See the module's contract.
 pub trait Format: Send + Sync + Debug {
@@ -89,7 +104,7 @@ pub(crate) struct Probe {
 
 /// Every format, in the order in which they are asked. The first that recognises the target opens it; `folder` is
 /// last because almost any folder could be one.
-pub(crate) static FORMATS: &[Probe] = &[];
+pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, folder::PROBE];
 
 /// Opens `target` as the named format, or as whatever recognises it.
 pub(crate) fn open(target: &Target, name: &str) -> Result<Arc<dyn Format>> {

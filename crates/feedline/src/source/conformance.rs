@@ -16,6 +16,7 @@ pub(crate) fn check(make: impl FnOnce(&[(&str, Vec<u8>)]) -> Arc<dyn Source>) {
     let source = make(&objects);
     lists(&*source);
     reads_ranges(&*source, &large);
+    notices_changes(&*source);
     refuses_what_is_not_there(&*source);
     serves_many_threads(&source, &large);
 }
@@ -30,6 +31,13 @@ fn lists(source: &dyn Source) {
     let sub = [("sub/deep/ü name".to_owned(), 3), ("sub/empty".to_owned(), 0)];
     assert_eq!(names("sub"), sub);
     assert_eq!(names("").len(), 4);
+    let children = |folder: &str| {
+        let mut names = source.children(folder).unwrap();
+        names.sort();
+        names
+    };
+    assert_eq!(children(""), ["a.bin", "sub/", "subway"]);
+    assert_eq!(children("sub"), ["deep/", "empty"]);
     assert!(source.exists("subway").unwrap() && !source.exists("subwa").unwrap());
 }
 
@@ -48,6 +56,15 @@ fn reads_ranges(source: &dyn Source, large: &[u8]) {
     assert_eq!(whole, b"xyz");
     source.read_whole("sub/empty", &mut whole).unwrap();
     assert!(whole.is_empty());
+}
+
+fn notices_changes(source: &dyn Source) {
+    let version = source.list("").unwrap().entries.into_iter().find(|e| e.name == "subway").unwrap().version;
+    let mut byte = [0];
+    source.read_unchanged("subway", version, &mut byte).unwrap();
+    assert_eq!(byte, [1]);
+    let message = source.read_unchanged("subway", version, &mut [0; 2]).unwrap_err().to_string();
+    assert!(message.contains("subway") && message.contains("changed"), "{message}");
 }
 
 fn refuses_what_is_not_there(source: &dyn Source) {

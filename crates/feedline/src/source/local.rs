@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Entry, Held, Listing, Mapping, Object, Source, past_end, to_usize};
+use super::{Entry, Held, Listing, Mapping, Object, Source, changed, past_end, to_usize};
 use crate::error::{Error, Location, Result};
 
 /// Below this, an index range is read rather than mapped: a mapping costs a few microseconds and a page.
@@ -114,6 +114,22 @@ impl Source for LocalSource {
         self.path(name).try_exists().map_err(|e| self.fail("looking for", name, e))
     }
 
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        let path = self.path(folder);
+        let entries = fs::read_dir(&path).map_err(|e| self.fail("listing", folder, e))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| self.fail("listing", folder, e))?;
+            // Names that are not UTF-8 are reported by `list`.
+            let Ok(mut name) = entry.file_name().into_string() else { continue };
+            if is_folder(&entry) {
+                name.push('/');
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
         let path = self.path(name);
         let file = File::open(&path).map_err(|e| self.fail("opening", name, e))?;
@@ -129,6 +145,25 @@ impl Source for LocalSource {
         let size = file.metadata().map_err(|e| self.fail("reading", name, e))?.len();
         into.resize(to_usize(size, &self.uri, name)?, 0);
         file.read_exact_at(into, 0).map_err(|e| self.fail("reading", name, e))
+    }
+
+    fn read_unchanged(&self, name: &str, expected: u64, into: &mut [u8]) -> Result<()> {
+        let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
+        let meta = file.metadata().map_err(|e| self.fail("reading", name, e))?;
+        if meta.len() != into.len() as u64 || version(&meta) != expected {
+            let place = Location::new(self.path(name).display().to_string());
+            return Err(changed(place, into.len() as u64, meta.len()));
+        }
+        file.read_exact_at(into, 0).map_err(|e| self.fail("reading", name, e))
+    }
+}
+
+/// Links count as what they lead to; only for them is a second system call needed.
+fn is_folder(entry: &fs::DirEntry) -> bool {
+    match entry.file_type() {
+        Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()).is_ok_and(|m| m.is_dir()),
+        Ok(kind) => kind.is_dir(),
+        Err(_) => false,
     }
 }
 

@@ -45,6 +45,20 @@ pub trait Source: Send + Sync + Debug {
     /// Whether the object exists.
     fn exists(&self, name: &str) -> Result<bool>;
 
+    /// Names of what lies directly in `folder` (or in the root, if empty), in no particular order; folders end in
+    /// `/`. Cheap next to [`list`](Self::list): nothing is asked about files, and nothing below is looked at.
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        let prefix =
+            if folder.is_empty() { String::new() } else { format!("{}/", folder.trim_end_matches('/')) };
+        let mut names = std::collections::BTreeSet::new();
+        for entry in self.list(folder)?.entries {
+            let below = entry.name.strip_prefix(&prefix).unwrap_or(&entry.name);
+            let end = below.find('/').map_or(below.len(), |slash| slash + 1);
+            names.insert(below[..end].to_owned());
+        }
+        Ok(names.into_iter().collect())
+    }
+
     /// Opens one object.
     fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
 
@@ -55,6 +69,31 @@ pub trait Source: Send + Sync + Debug {
         into.resize(to_usize(object.size(), self.uri(), name)?, 0);
         object.read_at(0, into)
     }
+
+    /// Fills `into` with a whole object that was seen earlier (in a listing) with this length and version; an error
+    /// if it changed since. Sources that cannot tell a version for free check the length only.
+    fn read_unchanged(&self, name: &str, _version: u64, into: &mut [u8]) -> Result<()> {
+        let object = self.open(name)?;
+        if object.size() != into.len() as u64 {
+            return Err(changed(
+                Location::new(self.uri()).with_shard(name),
+                into.len() as u64,
+                object.size(),
+            ));
+        }
+        object.read_at(0, into)
+    }
+}
+
+/// The error for an object that is not what it was when the data set was opened.
+pub(crate) fn changed(location: Location, before: u64, now: u64) -> Error {
+    let what = if before == now {
+        "was written again".to_owned()
+    } else {
+        format!("had {before} bytes, now has {now}")
+    };
+    Error::data(location, format!("changed since the data set was opened: it {what}"))
+        .with_hint("open the data set again")
 }
 
 /// What a listing found.

@@ -79,7 +79,7 @@ fn expand_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<bool> {
     for path in matches {
         paths.push(path.map_err(|e| {
             let place = Location::new(e.path().display().to_string());
-            Error::storage("listing", place, e.into_error())
+            Error::storage("listing", place, e.into())
         })?);
     }
     Ok(paths.len() > before)

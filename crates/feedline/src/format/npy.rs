@@ -1,0 +1,193 @@
+//! Arrays in numpy's `.npy` form: a small header, then the elements.
+
+use crate::sample::{DType, MAX_DIMENSIONS, SampleBuffer, Value};
+
+/// What an `.npy` header says.
+#[derive(Debug, PartialEq, Eq)]
+struct Header {
+    dtype: DType,
+    big_endian: bool,
+    fortran: bool,
+    shape: [u64; MAX_DIMENSIONS],
+    dimensions: usize,
+    data: usize,
+}
+
+/// Makes an array value of the `.npy` file at `range` of the buffer. Elements come out row-major and little-endian.
+pub(super) fn parse(range: std::ops::Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, String> {
+    let file = buffer.bytes(&range);
+    let header = Header::parse(file)?;
+    let sides = &header.shape[..header.dimensions];
+    let size = header.dtype.size();
+    let count = sides.iter().try_fold(1u64, |n, side| n.checked_mul(*side));
+    let length = count.and_then(|n| n.checked_mul(size as u64)).and_then(|n| usize::try_from(n).ok());
+    let length = length.filter(|n| *n <= file.len() - header.data).ok_or_else(|| {
+        format!("an array of shape {sides:?} of {} does not fit in {} bytes", header.dtype.name(), file.len())
+    })?;
+    let start = range.start + header.data;
+    let mut bytes = start..start + length;
+    let transpose = header.fortran && header.dimensions > 1;
+    if transpose || (header.big_endian && size > 1) {
+        let fixed = reorder(&header, &file[header.data..header.data + length], transpose);
+        bytes = buffer.append(&fixed);
+    }
+    let dimensions = header.dimensions as u8;
+    Ok(Value::Array { dtype: header.dtype, dimensions, shape: header.shape, bytes })
+}
+
+impl Header {
+    fn parse(file: &[u8]) -> Result<Self, String> {
+        if file.len() < 10 || &file[..6] != b"\x93NUMPY" {
+            return Err("not an .npy file: the first bytes are wrong".to_owned());
+        }
+        let (length, start) = match file[6] {
+            1 => (usize::from(u16::from_le_bytes([file[8], file[9]])), 10),
+            2 | 3 if file.len() >= 12 => {
+                (u32::from_le_bytes([file[8], file[9], file[10], file[11]]) as usize, 12)
+            }
+            version => return Err(format!(".npy version {version} is unknown")),
+        };
+        let data = start + length;
+        let text = file.get(start..data).ok_or("the .npy header is truncated")?;
+        let text = std::str::from_utf8(text).map_err(|_| "the .npy header is not text")?;
+        let descr = quoted(value_of(text, "descr")?).ok_or("structured arrays are not supported")?;
+        let (dtype, big_endian) = element(descr)?;
+        let fortran = value_of(text, "fortran_order")?.starts_with("True");
+        let (shape, dimensions) = shape(value_of(text, "shape")?)?;
+        Ok(Header { dtype, big_endian, fortran, shape, dimensions, data })
+    }
+}
+
+/// The text after `'key':`.
+fn value_of<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
+    let missing = || format!("the .npy header lacks '{key}'");
+    let at = text.find(&format!("'{key}'")).ok_or_else(missing)?;
+    let rest = &text[at + key.len() + 2..];
+    Ok(rest.trim_start().strip_prefix(':').ok_or_else(missing)?.trim_start())
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('\'')?.split('\'').next()
+}
+
+fn element(descr: &str) -> Result<(DType, bool), String> {
+    let unsupported = || format!("arrays of type '{descr}' are not supported");
+    let (order, kind) = descr.split_at_checked(1).ok_or_else(unsupported)?;
+    let dtype = match kind {
+        "b1" => DType::Bool,
+        "u1" => DType::U8,
+        "u2" => DType::U16,
+        "u4" => DType::U32,
+        "u8" => DType::U64,
+        "i1" => DType::I8,
+        "i2" => DType::I16,
+        "i4" => DType::I32,
+        "i8" => DType::I64,
+        "f2" => DType::F16,
+        "f4" => DType::F32,
+        "f8" => DType::F64,
+        _ => return Err(unsupported()),
+    };
+    match order {
+        "<" | "|" | "=" => Ok((dtype, false)),
+        ">" => Ok((dtype, true)),
+        _ => Err(unsupported()),
+    }
+}
+
+fn shape(text: &str) -> Result<([u64; MAX_DIMENSIONS], usize), String> {
+    let inner = text.strip_prefix('(').and_then(|t| t.split_once(')')).map(|(inner, _)| inner);
+    let inner = inner.ok_or("the .npy header's shape is damaged")?;
+    let (mut sides, mut count) = ([0; MAX_DIMENSIONS], 0);
+    for side in inner.split(',').map(str::trim).filter(|s| !s.is_empty()) {
+        let side = side.trim_end_matches('L').parse().map_err(|_| format!("'{side}' is not a length"))?;
+        *sides.get_mut(count).ok_or(format!("more than {MAX_DIMENSIONS} dimensions"))? = side;
+        count += 1;
+    }
+    Ok((sides, count))
+}
+
+/// Copies elements to row-major order and little-endian bytes.
+fn reorder(header: &Header, data: &[u8], transpose: bool) -> Vec<u8> {
+    let size = header.dtype.size();
+    let sides = &header.shape[..header.dimensions];
+    let count = data.len() / size;
+    let mut out = Vec::with_capacity(data.len());
+    let mut index = [0u64; MAX_DIMENSIONS];
+    for position in 0..count {
+        let from = if transpose { column_major(&index, sides) } else { position };
+        let element = &data[from * size..(from + 1) * size];
+        if header.big_endian {
+            out.extend(element.iter().rev())
+        } else {
+            out.extend_from_slice(element)
+        }
+        for (at, side) in index.iter_mut().zip(sides).rev() {
+            *at += 1;
+            if *at < *side {
+                break;
+            }
+            *at = 0;
+        }
+    }
+    out
+}
+
+fn column_major(index: &[u64], sides: &[u64]) -> usize {
+    index.iter().zip(sides).rev().fold(0, |n, (at, side)| n * *side as usize + *at as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str, data: &[u8]) -> Vec<u8> {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<(DType, Vec<u64>, Vec<u8>), String> {
+        let mut buffer = SampleBuffer::new();
+        buffer.reset(1);
+        let range = buffer.append(bytes);
+        let Value::Array { dtype, dimensions, shape, bytes } = parse(range, &mut buffer)? else {
+            panic!("an array expected")
+        };
+        Ok((dtype, shape[..usize::from(dimensions)].to_vec(), buffer.bytes(&bytes).to_vec()))
+    }
+
+    #[test]
+    fn reads_rows_columns_and_foreign_byte_order() {
+        let plain =
+            file("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2), }", &[1, 0, 2, 0, 3, 0, 4, 0]);
+        let turned =
+            file("{'descr': '>u2', 'fortran_order': True, 'shape': (2, 2), }", &[0, 1, 0, 3, 0, 2, 0, 4]);
+        assert_eq!(read(&plain), read(&turned));
+        assert_eq!(read(&plain).unwrap().1, [2, 2]);
+        let scalar = file("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", &[7]);
+        assert_eq!(read(&scalar).unwrap(), (DType::U8, vec![], vec![7]));
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_hold() {
+        for (header, data) in [
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0u8; 8][..]),
+            ("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", &[0; 8]),
+            ("{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 9), }", &[0; 8]),
+            ("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }", &[0; 8]),
+        ] {
+            assert!(read(&file(header, data)).is_err(), "{header}");
+        }
+    }
+
+    #[test]
+    fn truncation_never_panics() {
+        let whole = file("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2), }", &[0; 8]);
+        for length in 0..whole.len() {
+            assert!(read(&whole[..length]).is_err());
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What happens to an image on its way into a pack: the hook between this format and whoever knows pixels.
+
+use std::fmt::Debug;
+
+use crate::sample::{ImageEncoding, ImageMeta};
+
+/// An image as the source has it.
+#[derive(Debug, Clone, Copy)]
+pub struct ImageInput<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its seek index, empty if the source has none.
+    pub index: &'a [u8],
+    /// What the source knows of it.
+    pub meta: ImageMeta,
+}
+
+/// An image as it will be stored. Reused from sample to sample.
+#[derive(Debug)]
+pub struct EncodedImage {
+    /// The bytes to store; `None` keeps the input's bytes, without a copy.
+    pub bytes: Option<Vec<u8>>,
+    /// The seek index to store beside them; empty for none. Opaque here: it starts with its own version.
+    pub index: Vec<u8>,
+    /// What readers will know without looking at the bytes.
+    pub meta: ImageMeta,
+}
+
+impl Default for EncodedImage {
+    fn default() -> Self {
+        EncodedImage { bytes: None, index: Vec::new(), meta: ImageMeta::UNKNOWN }
+    }
+}
+
+/// Makes stored images of source images.
+///
+/// Implementers uphold: the same input gives the same output, on every machine, or a pack would depend on who wrote
+/// which part. Every setting that changes the output is part of `name`.
+pub trait ImageEncoder: Send + Sync + Debug {
+    /// The encoding with its settings, such as `rgb shorter_side=256`. Part of the plan's identity.
+    fn name(&self) -> String;
+
+    /// Encodes one image into `out`, whose fields hold whatever the last image left there. The error is a reason; the
+    /// caller adds which sample it was.
+    fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String>;
+
+    /// About how many stored bytes come of one source byte; sizes parts.
+    fn growth(&self) -> f64 {
+        1.0
+    }
+}
+
+/// Finds out what can be known of an image file from its first bytes.
+pub type ProbeImage = fn(&[u8]) -> Result<ImageMeta, String>;
+
+/// Keeps every image's bytes as they are, of whatever codec (`as-is`).
+#[derive(Debug, Clone, Copy)]
+pub struct KeepImages {
+    probe: ProbeImage,
+}
+
+impl KeepImages {
+    /// `probe` is asked about images of which the source does not know the size.
+    pub fn new(probe: ProbeImage) -> Self {
+        KeepImages { probe }
+    }
+}
+
+impl Default for KeepImages {
+    /// Tells JPEG from other files by the first bytes; sizes stay unknown.
+    fn default() -> Self {
+        KeepImages { probe: |bytes| Ok(ImageMeta { encoding: sniff(bytes), ..ImageMeta::UNKNOWN }) }
+    }
+}
+
+impl ImageEncoder for KeepImages {
+    fn name(&self) -> String {
+        "as-is".to_owned()
+    }
+
+    fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String> {
+        out.bytes = None;
+        out.index.clear();
+        out.index.extend_from_slice(input.index);
+        let known = input.meta.width != 0 && input.meta.orientation != 0;
+        out.meta = if known { input.meta } else { (self.probe)(input.bytes)? };
+        Ok(())
+    }
+}
+
+/// JPEG by its start-of-image and next marker.
+fn sniff(bytes: &[u8]) -> ImageEncoding {
+    if bytes.starts_with(&[0xff, 0xd8, 0xff]) { ImageEncoding::Jpeg } else { ImageEncoding::File }
+}

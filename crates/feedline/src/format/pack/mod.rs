@@ -1,0 +1,56 @@
+//! feedline's own format: a folder of part files and a manifest. `docs/formats/pack.md` is normative.
+
+mod destination;
+mod digest;
+mod drive;
+mod encode;
+mod layout;
+mod manifest;
+mod part_writer;
+mod plan;
+mod reader;
+mod verify;
+
+use std::sync::Arc;
+
+use super::{Format, Probe};
+use crate::error::{Error, Location, Result};
+use crate::source::{Source, Target};
+
+pub use drive::{PackWriter, pack};
+pub use encode::{EncodedImage, ImageEncoder, ImageInput, KeepImages, ProbeImage};
+pub use manifest::Skipped;
+pub use plan::{
+    OnPackError, PackOptions, PackPlan, PackReport, Progress, commit_pack, plan_pack, write_part,
+};
+pub use verify::{Damage, VerifyReport, verify};
+
+/// How to recognise and open a pack.
+pub(super) const PROBE: Probe = Probe { name: "pack", recognises, open };
+
+fn recognises(target: &Target) -> Result<bool> {
+    match target {
+        Target::Folder(source) => {
+            Ok(source.exists(manifest::MANIFEST_NAME)? || source.exists(destination::PLAN_NAME)?)
+        }
+        Target::Objects(_, names) => {
+            Ok(matches!(names.as_slice(), [name] if name == manifest::MANIFEST_NAME))
+        }
+    }
+}
+
+fn open(target: &Target) -> Result<Arc<dyn Format>> {
+    let source: &Arc<dyn Source> = match target {
+        Target::Folder(source) | Target::Objects(source, _) => source,
+    };
+    if !source.exists(manifest::MANIFEST_NAME)? {
+        let place = Location::new(source.uri());
+        return Err(if source.exists(destination::PLAN_NAME)? {
+            Error::data(place, "the pack is unfinished")
+                .with_hint("run the same pack command again to complete it")
+        } else {
+            Error::data(place, format!("no pack here: {} is missing", manifest::MANIFEST_NAME))
+        });
+    }
+    Ok(Arc::new(reader::Pack::open(source.clone())?))
+}

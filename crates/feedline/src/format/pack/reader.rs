@@ -1,0 +1,462 @@
+//! Reads a pack: the manifest at opening, each part's index when first touched, each sample with one read.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::layout::{FieldColumns, HEADER_LENGTH, Header, Index, TRAILER_LENGTH, Trailer, at};
+use super::manifest::{MANIFEST_NAME, Manifest, PartEntry, part_name};
+use super::part_writer::ENCODINGS;
+use crate::error::{Error, Location, Result};
+use crate::format::Format;
+use crate::format::shelf::Shelf;
+use crate::sample::{
+    DType, Extent, FieldSet, Fingerprint, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Schema, Value,
+};
+use crate::source::{Held, Object, Source};
+
+/// Two wanted fields further apart than this are read one by one; nearer, the bytes between cost less than a request.
+const MAX_GAP: u64 = 64 * 1024;
+
+/// An open pack.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    uri: String,
+    manifest: Manifest,
+    kinds: Vec<Kind>,
+    /// First sample of each part, and one past the last of all.
+    firsts: Vec<u64>,
+    shelf: Shelf,
+    parts: Vec<OnceLock<Box<PartIndex>>>,
+}
+
+/// A part's index, checked and parsed.
+#[derive(Debug)]
+pub(super) struct PartIndex {
+    pub(super) bytes: Held,
+    pub(super) index: Index,
+    /// Where samples may lie.
+    data: Range<u64>,
+}
+
+/// A sample's place: part, row in it, and the part's index.
+struct Place<'a> {
+    part: usize,
+    row: usize,
+    index: &'a PartIndex,
+}
+
+impl Pack {
+    /// Opens the pack at the root of `source`.
+    pub(crate) fn open(source: Arc<dyn Source>) -> Result<Self> {
+        let uri = source.uri().to_owned();
+        let manifest = read_manifest(&*source)?;
+        let kinds: Vec<Kind> = manifest.schema.fields.iter().map(|f| f.kind).collect();
+        let mut firsts = vec![0];
+        let mut total = 0;
+        for part in &manifest.parts {
+            total += part.samples;
+            firsts.push(total);
+        }
+        let parts = manifest.parts.iter().map(|_| OnceLock::new()).collect();
+        let objects =
+            manifest.parts.iter().enumerate().map(|(n, p)| (part_name(n as u64), p.bytes)).collect();
+        let shelf = Shelf::new(source, objects);
+        Ok(Pack { uri, manifest, kinds, firsts, shelf, parts })
+    }
+
+    pub(super) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn place(&self, sample: u64) -> Result<Place<'_>> {
+        let part = self.part_of(sample)?;
+        let index = self.part(part)?;
+        Ok(Place { part, row: (sample - self.firsts[part]) as usize, index })
+    }
+
+    fn part_of(&self, sample: u64) -> Result<usize> {
+        if sample >= self.manifest.samples {
+            let reason = format!("the pack has {} samples", self.manifest.samples);
+            return Err(Error::data(Location::new(&self.uri).with_sample(sample), reason));
+        }
+        Ok(self.firsts.partition_point(|first| *first <= sample) - 1)
+    }
+
+    /// The index of part `part`; read and checked on first use. Two threads may both do it: the second one's is dropped.
+    pub(super) fn part(&self, part: usize) -> Result<&PartIndex> {
+        if let Some(index) = self.parts[part].get() {
+            return Ok(index);
+        }
+        let read = |object: &dyn Object| read_index(object, &self.manifest.parts[part], &self.kinds);
+        let index = self.shelf.with(part, read)?.map_err(|reason| self.broken(part, reason))?;
+        Ok(self.parts[part].get_or_init(|| Box::new(index)))
+    }
+
+    fn broken(&self, part: usize, reason: String) -> Error {
+        Error::data(self.part_location(part), reason)
+            .with_hint("the part is damaged or was replaced; 'feedline verify' lists what is broken")
+    }
+
+    pub(super) fn part_location(&self, part: usize) -> Location {
+        Location::new(&self.uri).with_shard(part_name(part as u64))
+    }
+
+    fn location(&self, place: &Place<'_>, field: usize, offset: u64) -> Location {
+        self.part_location(place.part)
+            .with_sample(self.firsts[place.part] + place.row as u64)
+            .with_field(&self.manifest.schema.fields[field].name)
+            .with_offset(offset)
+    }
+
+    /// Reads `range` of the part into `into`.
+    fn fetch(&self, part: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.shelf.with(part, |object| object.read_at(offset, into))?
+    }
+
+    fn check(&self, place: &Place<'_>, field: usize, span: &FieldSpan, bytes: &[u8]) -> Result<()> {
+        let (main, seek) = bytes.split_at((span.main.end - span.main.start) as usize);
+        let pieces = [(main, at::CRC, "bytes"), (seek, at::SEEK_CRC, "seek index")];
+        for (piece, column, name) in pieces {
+            if !piece.is_empty() {
+                self.check_crc(place, field, piece, column, name, span.main.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_crc(
+        &self,
+        place: &Place<'_>,
+        field: usize,
+        bytes: &[u8],
+        column: usize,
+        name: &str,
+        offset: u64,
+    ) -> Result<()> {
+        let stored = place.index.get(field, column, place.row);
+        let found = crc32c::crc32c(bytes);
+        if u64::from(found) == stored {
+            return Ok(());
+        }
+        let reason = format!("the checksum of its {name} is {found:08x}, stored is {stored:08x}");
+        Err(Error::data(self.location(place, field, offset), reason)
+            .with_hint("the part is damaged or was replaced; 'feedline verify' lists what is broken"))
+    }
+
+    /// Reads the wanted fields from `field` on that lie near each other, in one go. Gives the next field to look at.
+    fn read_run(
+        &self,
+        place: &Place<'_>,
+        wanted: &FieldSet,
+        field: usize,
+        into: &mut SampleBuffer,
+    ) -> Result<usize> {
+        let (span, next) = self.run(place, wanted, field)?;
+        let length = usize::try_from(span.end - span.start)
+            .map_err(|_| Error::data(self.location(place, field, span.start), "too long for memory"))?;
+        let (arena, room) = into.reserve(length);
+        self.fetch(place.part, span.start, room)?;
+        let mut cursor = FieldSpan::walk(place, &self.kinds, self.start(place)?);
+        while let Some((number, at)) = cursor.next().transpose().map_err(|e| self.outside(place, e))? {
+            if number >= next {
+                break;
+            }
+            if number < field || !wanted.has(number) || !has_bytes(self.kinds[number]) {
+                continue;
+            }
+            let shift = |offset: u64| arena.start + (offset - span.start) as usize;
+            let whole = shift(at.main.start)..shift(at.seek.end);
+            self.check(place, number, &at, into.bytes(&whole))?;
+            let value = self.value(place, number, shift(at.main.start)..shift(at.main.end), whole.end)?;
+            into.set(number, value);
+        }
+        Ok(next)
+    }
+
+    /// The bytes of the wanted fields from `field` on, up to the first large gap; and the field after them.
+    fn run(&self, place: &Place<'_>, wanted: &FieldSet, field: usize) -> Result<(Range<u64>, usize)> {
+        let mut span: Option<Range<u64>> = None;
+        for step in FieldSpan::walk(place, &self.kinds, self.start(place)?) {
+            let (number, at) = step.map_err(|e| self.outside(place, e))?;
+            if number < field || !wanted.has(number) || !has_bytes(self.kinds[number]) {
+                continue;
+            }
+            match &mut span {
+                None => span = Some(at.main.start..at.seek.end),
+                Some(span) if at.main.start - span.end <= MAX_GAP => span.end = at.seek.end,
+                Some(span) => return Ok((span.clone(), number)),
+            }
+        }
+        Ok((span.unwrap_or(0..0), self.kinds.len()))
+    }
+
+    fn start(&self, place: &Place<'_>) -> Result<u64> {
+        let start = place.index.index.starts.get(&place.index.bytes, place.row);
+        if place.index.data.contains(&start) || start == place.index.data.end {
+            return Ok(start);
+        }
+        Err(self.outside(place, 0))
+    }
+
+    fn outside(&self, place: &Place<'_>, field: usize) -> Error {
+        let start = place.index.index.starts.get(&place.index.bytes, place.row);
+        Error::data(self.location(place, field, start), "the sample reaches past the part's data")
+    }
+
+    fn value(&self, place: &Place<'_>, field: usize, bytes: Range<usize>, end: usize) -> Result<Value> {
+        let index = place.index;
+        let unknown = |reason: String| Error::data(self.location(place, field, 0), reason);
+        if index.get(field, at::MISSING, place.row) == 1 {
+            return Ok(Value::Missing);
+        }
+        Ok(match self.kinds[field] {
+            Kind::Int => Value::Int(index.get(field, at::VALUE, place.row) as i64),
+            Kind::Float => Value::Float(f64::from_bits(index.get(field, at::VALUE, place.row))),
+            Kind::Text | Kind::Json | Kind::Bytes => Value::Bytes(bytes),
+            Kind::Image => {
+                let meta = index.meta(field, place.row).map_err(unknown)?;
+                Value::Image { index: bytes.end..end, bytes, meta }
+            }
+            Kind::Array => index.array(field, place.row, bytes).map_err(unknown)?,
+        })
+    }
+
+    /// Where the bytes of one field lie.
+    fn field_span(&self, place: &Place<'_>, field: usize) -> Result<FieldSpan> {
+        let mut walk = FieldSpan::walk(place, &self.kinds, self.start(place)?);
+        let found = walk.nth(field).expect("callers ask for fields of the schema");
+        found.map(|(_, span)| span).map_err(|e| self.outside(place, e))
+    }
+}
+
+/// Reads and parses the manifest.
+pub(super) fn read_manifest(source: &dyn Source) -> Result<Manifest> {
+    let mut bytes = Vec::new();
+    source.read_whole(MANIFEST_NAME, &mut bytes)?;
+    Manifest::parse(&bytes)
+        .map_err(|reason| Error::data(Location::new(source.uri()).with_shard(MANIFEST_NAME), reason))
+}
+
+/// Reads, checks and parses the index that `entry` promises.
+fn read_index(object: &dyn Object, entry: &PartEntry, kinds: &[Kind]) -> Result<PartIndex, String> {
+    let range = entry.index_offset..entry.index_offset + entry.index_length;
+    let bytes = object.hold(range).map_err(|e| e.to_string())?;
+    PartIndex::parse(bytes, &entry.trailer(), kinds)
+}
+
+impl PartIndex {
+    pub(super) fn parse(bytes: Held, trailer: &Trailer, kinds: &[Kind]) -> Result<Self, String> {
+        if crc32c::crc32c(&bytes) != trailer.index_crc {
+            return Err("the index's checksum does not match".to_owned());
+        }
+        let index = Index::parse(&bytes, kinds)
+            .map_err(|f| format!("{} (byte {})", f.reason, trailer.index_offset.saturating_add(f.offset)))?;
+        if index.samples != trailer.samples {
+            return Err(format!("the index has {} samples, {} are promised", index.samples, trailer.samples));
+        }
+        Ok(PartIndex { bytes, index, data: HEADER_LENGTH..trailer.index_offset })
+    }
+
+    /// Column `column` of field `field` for row `row`.
+    #[inline]
+    pub(super) fn get(&self, field: usize, column: usize, row: usize) -> u64 {
+        self.columns(field).get(&self.bytes, column, row)
+    }
+
+    #[inline]
+    fn columns(&self, field: usize) -> &FieldColumns {
+        &self.index.fields[field]
+    }
+
+    fn meta(&self, field: usize, row: usize) -> Result<ImageMeta, String> {
+        let small = |column: usize, name: &str| {
+            let value = self.get(field, column, row);
+            u32::try_from(value).map_err(|_| format!("{name} of {value} is not possible"))
+        };
+        let code = self.get(field, at::ENCODING, row);
+        let encoding = *ENCODINGS
+            .get(usize::try_from(code).unwrap_or(usize::MAX))
+            .ok_or_else(|| format!("image encoding {code} is unknown to this version"))?;
+        Ok(ImageMeta {
+            encoding,
+            width: small(at::WIDTH, "a width")?,
+            height: small(at::HEIGHT, "a height")?,
+            channels: small(at::CHANNELS, "a number of channels")?.min(255) as u8,
+            orientation: small(at::ORIENTATION, "an orientation")?.min(8) as u8,
+        })
+    }
+
+    fn array(&self, field: usize, row: usize, bytes: Range<usize>) -> Result<Value, String> {
+        let code = self.get(field, at::DTYPE, row);
+        let dtype = *DType::ALL
+            .get(usize::try_from(code).unwrap_or(usize::MAX))
+            .ok_or_else(|| format!("element type {code} is unknown to this version"))?;
+        let dimensions = self.get(field, at::DIMENSIONS, row);
+        if dimensions > MAX_DIMENSIONS as u64 {
+            return Err(format!("{dimensions} dimensions"));
+        }
+        let mut shape = [0; MAX_DIMENSIONS];
+        for (side, length) in shape.iter_mut().enumerate().take(dimensions as usize) {
+            *length = self.get(field, at::SHAPE + side, row);
+        }
+        let length =
+            shape[..dimensions as usize].iter().try_fold(dtype.size() as u64, |n, s| n.checked_mul(*s));
+        if length != Some(bytes.len() as u64) {
+            return Err(format!("{} bytes are not an array of the stored shape", bytes.len()));
+        }
+        Ok(Value::Array { dtype, dimensions: dimensions as u8, shape, bytes })
+    }
+}
+
+/// Whether fields of this kind have bytes beside the index.
+pub(super) fn has_bytes(kind: Kind) -> bool {
+    !matches!(kind, Kind::Int | Kind::Float)
+}
+
+/// Where one field of one sample lies in the part: its bytes and, right behind them, its seek index.
+struct FieldSpan {
+    main: Range<u64>,
+    seek: Range<u64>,
+}
+
+impl FieldSpan {
+    /// The spans of all fields of a sample, in order, checked to lie inside the part's data; `Err` names the field
+    /// that does not.
+    fn walk<'a>(
+        place: &'a Place<'_>,
+        kinds: &'a [Kind],
+        start: u64,
+    ) -> impl Iterator<Item = Result<(usize, FieldSpan), usize>> + 'a {
+        let mut position = start;
+        kinds.iter().enumerate().map(move |(field, kind)| {
+            let begin = position;
+            if has_bytes(*kind) {
+                let length = |column| place.index.get(field, column, place.row);
+                let seek = if *kind == Kind::Image { length(at::SEEK_LENGTH) } else { 0 };
+                let middle = begin.checked_add(length(at::LENGTH)).ok_or(field)?;
+                position =
+                    middle.checked_add(seek).filter(|end| *end <= place.index.data.end).ok_or(field)?;
+                return Ok((field, FieldSpan { main: begin..middle, seek: middle..position }));
+            }
+            Ok((field, FieldSpan { main: begin..begin, seek: begin..begin }))
+        })
+    }
+}
+
+impl Format for Pack {
+    fn name(&self) -> &'static str {
+        "pack"
+    }
+
+    fn len(&self) -> u64 {
+        self.manifest.samples
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.manifest.schema
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(self.manifest.fingerprint)
+    }
+
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        into.reset(self.kinds.len());
+        let place = self.place(sample)?;
+        let mut next = 0;
+        for field in fields.iter() {
+            if !has_bytes(self.kinds[field]) {
+                into.set(field, self.value(&place, field, 0..0, 0)?);
+            } else if field >= next {
+                next = self.read_run(&place, fields, field, into)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        let Ok(part) = self.part_of(sample) else { return Location::new(&self.uri).with_sample(sample) };
+        let location = self.part_location(part).with_sample(sample);
+        match self.parts[part].get() {
+            Some(index) => {
+                let row = (sample - self.firsts[part]) as usize;
+                location.with_offset(index.index.starts.get(&index.bytes, row))
+            }
+            None => location,
+        }
+    }
+
+    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
+        let place = self.place(sample).ok()?;
+        let here = has_bytes(self.kinds[field])
+            && self.kinds[field] != Kind::Array
+            && place.index.get(field, at::MISSING, place.row) == 0;
+        here.then(|| place.index.get(field, at::LENGTH, place.row))
+    }
+
+    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        let place = self.place(sample)?;
+        let span = self.field_span(&place, field)?;
+        if span.main.end - span.main.start != into.len() as u64 {
+            let reason = format!("room for {} bytes given", into.len());
+            return Err(Error::data(self.location(&place, field, span.main.start), reason));
+        }
+        self.fetch(place.part, span.main.start, into)?;
+        self.check_crc(&place, field, into, at::CRC, "bytes", span.main.start)
+    }
+
+    fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
+        let place = self.place(sample).ok()?;
+        let here = self.kinds[field] == Kind::Image && place.index.get(field, at::MISSING, place.row) == 0;
+        here.then(|| place.index.meta(field, place.row).ok()).flatten()
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        let place = self.place(sample).ok()?;
+        let here = self.kinds[field] == Kind::Int && place.index.get(field, at::MISSING, place.row) == 0;
+        here.then(|| place.index.get(field, at::VALUE, place.row) as i64)
+    }
+
+    fn objects(&self) -> Vec<String> {
+        (0..self.parts.len() as u64).map(part_name).collect()
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        let Ok(place) = self.place(sample) else { return };
+        let mut next = 0;
+        for field in fields.iter() {
+            if field < next || !has_bytes(self.kinds[field]) {
+                continue;
+            }
+            let Ok((range, after)) = self.run(&place, fields, field) else { return };
+            next = after;
+            out.push(Extent { object: place.part as u32, range });
+        }
+    }
+}
+
+/// Whether a finished part of this plan lies in `object`; its entry and index if so.
+pub(super) fn read_part(
+    object: &dyn Object,
+    part: u64,
+    plan: [u8; 16],
+    kinds: &[Kind],
+) -> Result<(PartEntry, PartIndex), String> {
+    let size = object.size();
+    if size < HEADER_LENGTH + TRAILER_LENGTH {
+        return Err(format!("{size} bytes are too few for a part"));
+    }
+    let (mut header, mut trailer) = ([0; HEADER_LENGTH as usize], [0; TRAILER_LENGTH as usize]);
+    object.read_at(0, &mut header).map_err(|e| e.to_string())?;
+    object.read_at(size - TRAILER_LENGTH, &mut trailer).map_err(|e| e.to_string())?;
+    let header = Header::parse(&header).map_err(|f| format!("{} (byte {})", f.reason, f.offset))?;
+    let at_end =
+        |f: super::layout::Fault| format!("{} (byte {})", f.reason, size - TRAILER_LENGTH + f.offset);
+    let trailer = Trailer::parse(&trailer, size).map_err(at_end)?;
+    if header != (Header { part, plan }) {
+        return Err("the part belongs to another pack or place".to_owned());
+    }
+    let entry = PartEntry::new(&trailer, size);
+    let index = read_index(object, &entry, kinds)?;
+    Ok((entry, index))
+}

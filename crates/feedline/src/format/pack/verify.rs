@@ -1,0 +1,231 @@
+//! Reads a whole pack and names everything that is broken.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::digest::Digest;
+use super::drive::run_parts;
+use super::layout::{MAX_COLUMNS, Row, at, columns_of};
+use super::manifest::{MANIFEST_NAME, Manifest, part_name};
+use super::plan::{Meter, Progress};
+use super::reader::{Pack, PartIndex, has_bytes, read_manifest, read_part};
+use crate::error::{Error, Result};
+use crate::sample::{FieldSpec, Kind};
+use crate::source::{LocalSource, Object, Source};
+
+/// Something broken in a pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, relative to the pack.
+    pub file: String,
+    /// The sample's index in the pack, if one sample is concerned.
+    pub sample: Option<u64>,
+    /// The field of the sample.
+    pub field: Option<String>,
+    /// The byte of the file, if known.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(sample) = self.sample {
+            write!(f, ", sample {sample}")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, ", field '{field}'")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ", byte {offset}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// What [`verify`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Samples that were checked.
+    pub samples: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Everything that is broken, by file and place. Empty: the pack is intact.
+    pub damage: Vec<Damage>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is broken.
+    pub fn is_intact(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+/// Checks every byte of the pack in the folder `path` with `workers` threads (0: all cores). An error only if there
+/// is no pack to check or its manifest cannot be read; whatever else is broken is in the report.
+pub fn verify(path: impl AsRef<Path>, workers: usize, progress: &dyn Progress) -> Result<VerifyReport> {
+    let source: Arc<dyn Source> = Arc::new(LocalSource::new(path.as_ref()));
+    let manifest = read_manifest(&*source)?;
+    let pack = Pack::open(source.clone())?;
+    let meter = Meter::new(progress, manifest.samples);
+    let damage: Mutex<Vec<(usize, Damage)>> = Mutex::new(Vec::new());
+    let note = |part: usize, d: Damage| {
+        damage.lock().unwrap_or_else(PoisonError::into_inner).push((part, d));
+    };
+    run_parts(manifest.parts.len() as u64, workers, |part| {
+        let checker = PartCheck { pack: &pack, source: &*source, part: part as usize, meter: &meter };
+        checker.run(&|d| note(part as usize, d))
+    })?;
+    for extra in extra_files(&*source, &manifest)? {
+        note(usize::MAX, damaged(extra, "the manifest does not know this part"));
+    }
+    if manifest.content().0 != manifest.fingerprint {
+        let reason = "the fingerprint is not that of schema and parts";
+        note(usize::MAX, damaged(MANIFEST_NAME.to_owned(), reason));
+    }
+    let mut found = damage.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(part, d)| (*part, d.sample, d.offset));
+    let (samples, bytes) = meter.counts();
+    Ok(VerifyReport { samples, bytes, damage: found.into_iter().map(|(_, d)| d).collect() })
+}
+
+fn damaged(file: String, reason: impl Into<String>) -> Damage {
+    Damage { file, sample: None, field: None, offset: None, reason: reason.into() }
+}
+
+fn extra_files(source: &dyn Source, manifest: &Manifest) -> Result<Vec<String>> {
+    let known: BTreeSet<String> = (0..manifest.parts.len() as u64).map(part_name).collect();
+    let mut names = source.children("")?;
+    names.retain(|n| n.starts_with("part-") && n.ends_with(".fl") && !known.contains(n));
+    names.sort();
+    Ok(names)
+}
+
+struct PartCheck<'a> {
+    pack: &'a Pack,
+    source: &'a dyn Source,
+    part: usize,
+    meter: &'a Meter<'a>,
+}
+
+impl PartCheck<'_> {
+    fn run(&self, note: &dyn Fn(Damage)) -> Result<()> {
+        let manifest = self.pack.manifest();
+        let (entry, name) = (&manifest.parts[self.part], part_name(self.part as u64));
+        let kinds: Vec<Kind> = manifest.schema.fields.iter().map(|f| f.kind).collect();
+        let object = match self.source.open(&name) {
+            Ok(object) => object,
+            Err(error) => {
+                note(damaged(name, error.to_string()));
+                return Ok(());
+            }
+        };
+        if object.size() != entry.bytes {
+            let reason = format!("{} bytes long, {} are promised", object.size(), entry.bytes);
+            note(Damage { offset: Some(object.size().min(entry.bytes)), ..damaged(name.clone(), reason) });
+        }
+        match read_part(&*object, self.part as u64, manifest.plan, &kinds) {
+            Ok((found, index)) => {
+                if found != *entry {
+                    note(damaged(name, "the trailer differs from the manifest"));
+                }
+                self.samples(&*object, &index, note)
+            }
+            Err(reason) => {
+                note(damaged(name.clone(), format!("{reason}; its samples cannot all be checked")));
+                // The index may still be where the manifest says.
+                match self.pack.part(self.part) {
+                    Ok(index) => self.samples(&*object, index, note),
+                    Err(_) => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn samples(&self, object: &dyn Object, index: &PartIndex, note: &dyn Fn(Damage)) -> Result<()> {
+        let manifest = self.pack.manifest();
+        let first: u64 = manifest.parts[..self.part].iter().map(|p| p.samples).sum();
+        let fields = &manifest.schema.fields;
+        let (mut digest, mut bytes, mut rows) = (Digest::default(), Vec::new(), Vec::new());
+        let mut position = 0;
+        for row in 0..index.index.samples as usize {
+            let start = index.index.starts.get(&index.bytes, row);
+            let sample = first + row as u64;
+            let at_sample = |reason: &str| Damage {
+                sample: Some(sample),
+                offset: Some(start),
+                ..damaged(part_name(self.part as u64), reason)
+            };
+            if start < position {
+                note(at_sample("overlaps the sample before it"));
+            }
+            position = start;
+            for (number, field) in fields.iter().enumerate() {
+                for piece in pieces(index, number, field, row) {
+                    let broken =
+                        |reason: String| Damage { field: Some(field.name.clone()), ..at_sample(&reason) };
+                    let offset = Some(position);
+                    if let Err(reason) = check_piece(object, position, &piece, &mut bytes) {
+                        note(Damage { offset, ..broken(reason) });
+                    }
+                    position = position.saturating_add(piece.length);
+                }
+            }
+            rows.clear();
+            rows.extend(fields.iter().enumerate().map(|(n, f)| row_of(index, n, f, row)));
+            digest.push(fields, &rows);
+            self.meter.add(1, position.saturating_sub(start))?;
+        }
+        if digest.to_bytes() != manifest.parts[self.part].digest {
+            note(damaged(part_name(self.part as u64), "the digest is not that of its samples"));
+        }
+        Ok(())
+    }
+}
+
+/// Length and stored checksum of a run of bytes.
+struct Piece {
+    length: u64,
+    crc: u64,
+    name: &'static str,
+}
+
+fn pieces(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize) -> Vec<Piece> {
+    if !has_bytes(spec.kind) {
+        return Vec::new();
+    }
+    let get = |column| index.get(field, column, row);
+    let mut pieces = vec![Piece { length: get(at::LENGTH), crc: get(at::CRC), name: "bytes" }];
+    if spec.kind == Kind::Image {
+        pieces.push(Piece { length: get(at::SEEK_LENGTH), crc: get(at::SEEK_CRC), name: "seek index" });
+    }
+    pieces.retain(|p| p.length > 0);
+    pieces
+}
+
+/// Reads the piece at `position` and compares.
+fn check_piece(object: &dyn Object, position: u64, piece: &Piece, bytes: &mut Vec<u8>) -> Result<(), String> {
+    if position.checked_add(piece.length).is_none_or(|end| end > object.size()) {
+        return Err(format!("its {} reach past the end of the part", piece.name));
+    }
+    bytes.resize(piece.length as usize, 0);
+    object.read_at(position, bytes).map_err(|e: Error| e.to_string())?;
+    let found = crc32c::crc32c(bytes);
+    if u64::from(found) != piece.crc {
+        return Err(format!(
+            "the checksum of its {} is {found:08x}, stored is {:08x}",
+            piece.name, piece.crc
+        ));
+    }
+    Ok(())
+}
+
+fn row_of(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize) -> Row {
+    let mut values = [0; MAX_COLUMNS];
+    for (column, value) in columns_of(spec.kind).iter().enumerate().map(|(n, _)| n).zip(&mut values) {
+        *value = index.get(field, column, row);
+    }
+    values
+}

@@ -1,0 +1,61 @@
+//! Keeps a format's objects open, but not more than the process may: a set of ten thousand shards must not run into
+//! the limit on open files. Objects past the limit are opened for each read, which costs microseconds on a local disk.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, Location, Result};
+use crate::source::{Object, Source};
+
+/// The objects of a data set, with the lengths they had when it was opened.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    source: Arc<dyn Source>,
+    objects: Vec<(String, u64)>,
+    open: Vec<OnceLock<Arc<dyn Object>>>,
+    kept: AtomicUsize,
+    most: usize,
+}
+
+impl Shelf {
+    /// A shelf of these names and lengths; nothing is opened yet.
+    pub(crate) fn new(source: Arc<dyn Source>, objects: Vec<(String, u64)>) -> Self {
+        let open = objects.iter().map(|_| OnceLock::new()).collect();
+        Shelf { source, objects, open, kept: AtomicUsize::new(0), most: most_open() }
+    }
+
+    /// Name of object `number`.
+    pub(crate) fn name(&self, number: usize) -> &str {
+        &self.objects[number].0
+    }
+
+    /// All names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.objects.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Calls `f` with object `number`, opening it if needed. Fails if it no longer has its length.
+    pub(crate) fn with<T>(&self, number: usize, f: impl FnOnce(&dyn Object) -> T) -> Result<T> {
+        if let Some(object) = self.open[number].get() {
+            return Ok(f(&**object));
+        }
+        let (name, length) = &self.objects[number];
+        let object = self.source.open(name)?;
+        if object.size() != *length {
+            let place = Location::new(self.source.uri()).with_shard(name);
+            let reason = format!("{} bytes long, {length} expected: truncated or replaced", object.size());
+            return Err(Error::data(place, reason));
+        }
+        if self.kept.fetch_add(1, Ordering::Relaxed) < self.most {
+            return Ok(f(&**self.open[number].get_or_init(|| object)));
+        }
+        self.kept.fetch_sub(1, Ordering::Relaxed);
+        Ok(f(&*object))
+    }
+}
+
+/// Half of what the process may have open: the other half is the user's.
+fn most_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(1 << 16, |soft| (soft / 2) as usize).max(16)
+}

@@ -1,0 +1,249 @@
+//! The members of a tar file: ustar, PAX, GNU long names, base-256 numbers. Only headers are read.
+
+use std::ops::Range;
+
+use crate::source::Object;
+
+const BLOCK: u64 = 512;
+/// Members smaller than this are passed over inside one buffer; larger ones are skipped without reading them.
+const WINDOW: u64 = 128 * 1024;
+/// Longest name or PAX record list we take; GNU tar and libarchive never write more.
+const MAX_EXTENSION: u64 = 1 << 20;
+
+/// A regular file in a tar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) data: Range<u64>,
+}
+
+/// What is wrong with a tar, and at which byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TarFault {
+    pub(super) offset: u64,
+    pub(super) reason: String,
+}
+
+fn fault(offset: u64, reason: impl Into<String>) -> TarFault {
+    TarFault { offset, reason: reason.into() }
+}
+
+/// Walks over the members of a tar.
+pub(super) struct TarReader<'a> {
+    object: &'a dyn Object,
+    position: u64,
+    window: Vec<u8>,
+    window_start: u64,
+    global: Extension,
+    /// Whether the file just ends, without the two blocks of zeros that should close a tar.
+    pub(super) unterminated: bool,
+    done: bool,
+}
+
+/// What headers before a member say about it.
+#[derive(Debug, Default, Clone)]
+struct Extension {
+    path: Option<String>,
+    size: Option<u64>,
+    sparse: bool,
+}
+
+/// Whether these are the first bytes of a tar: a header with the right checksum.
+pub(super) fn is_header(block: &[u8]) -> bool {
+    block.len() >= BLOCK as usize && checksum_matches(block)
+}
+
+impl<'a> TarReader<'a> {
+    pub(super) fn new(object: &'a dyn Object) -> Self {
+        TarReader {
+            object,
+            position: 0,
+            window: Vec::new(),
+            window_start: 0,
+            global: Extension::default(),
+            unterminated: false,
+            done: false,
+        }
+    }
+
+    /// The next regular file, or `None` at the end.
+    pub(super) fn next_member(&mut self) -> Result<Option<Member>, TarFault> {
+        let mut extension = self.global.clone();
+        while !self.done {
+            let at = self.position;
+            let Some(header) = self.header()? else { break };
+            let size = extension.size.filter(|_| !is_extension(header.kind)).unwrap_or(header.size);
+            let data = self.data(at, size, header.kind)?;
+            self.position = next_block(&data).ok_or_else(|| fault(at, "a member reaches past all bounds"))?;
+            match header.kind {
+                b'L' => extension.path = Some(text_of(trim_nul(&self.content(&data)?))),
+                b'x' => read_pax(&self.content(&data)?, data.start, &mut extension)?,
+                b'g' => {
+                    let content = self.content(&data)?;
+                    read_pax(&content, data.start, &mut self.global)?;
+                    read_pax(&content, data.start, &mut extension)?;
+                }
+                b'S' => return Err(fault(at, "a sparse member, which is not supported")),
+                b'0' | b'\0' | b'7' => {
+                    if extension.sparse {
+                        return Err(fault(at, "a sparse member, which is not supported"));
+                    }
+                    let name = extension.path.take().unwrap_or(header.name);
+                    // Before ustar, a folder was a file whose name ends in a slash.
+                    if !(header.kind == b'\0' && name.ends_with('/')) {
+                        return Ok(Some(Member { name, data }));
+                    }
+                    extension = self.global.clone();
+                }
+                b'K' => {}
+                _ => extension = self.global.clone(),
+            }
+        }
+        Ok(None)
+    }
+
+    fn data(&self, at: u64, size: u64, kind: u8) -> Result<Range<u64>, TarFault> {
+        let start = at + BLOCK;
+        // Links, devices and folders have no data whatever their size says, as Python's tarfile has it.
+        let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
+        let end = start.checked_add(size).filter(|end| *end <= self.object.size());
+        let end = end.ok_or_else(|| {
+            let left = self.object.size().saturating_sub(start);
+            fault(at, format!("truncated: a member of {size} bytes starts here, but only {left} follow"))
+        })?;
+        Ok(start..end)
+    }
+
+    fn content(&mut self, data: &Range<u64>) -> Result<Vec<u8>, TarFault> {
+        let length = data.end - data.start;
+        if length > MAX_EXTENSION {
+            return Err(fault(data.start, format!("an extended header of {length} bytes")));
+        }
+        Ok(self.look(data.start, length)?.to_vec())
+    }
+
+    /// The header at the current position; `None` at the end of the archive.
+    fn header(&mut self) -> Result<Option<Header>, TarFault> {
+        let at = self.position;
+        let left = self.object.size().saturating_sub(at);
+        if left == 0 {
+            self.unterminated = true;
+            self.done = true;
+            return Ok(None);
+        }
+        if left < BLOCK {
+            return Err(fault(at, format!("truncated: {left} bytes are too few for a header")));
+        }
+        let block = self.look(at, BLOCK)?;
+        if block.iter().all(|b| *b == 0) {
+            self.done = true;
+            return Ok(None);
+        }
+        if !checksum_matches(block) {
+            return Err(fault(at, "not a tar header: the checksum does not match"));
+        }
+        Header::parse(block).map(Some).map_err(|reason| fault(at, reason))
+    }
+
+    /// `length` bytes at `offset`, through a window that is read ahead while members are small.
+    fn look(&mut self, offset: u64, length: u64) -> Result<&[u8], TarFault> {
+        let inside =
+            offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
+        if !inside {
+            // A jump past the window: members are large here, and reading ahead would read them all.
+            let near = offset < self.window_start + self.window.len() as u64 + WINDOW;
+            let ahead = if near { WINDOW } else { BLOCK * 2 };
+            let size = ahead.max(length).min(self.object.size().saturating_sub(offset));
+            self.window.resize(size as usize, 0);
+            self.window_start = offset;
+            self.object.read_at(offset, &mut self.window).map_err(|e| fault(offset, e.to_string()))?;
+        }
+        let start = (offset - self.window_start) as usize;
+        self.window.get(start..start + length as usize).ok_or_else(|| fault(offset, "truncated"))
+    }
+}
+
+fn is_extension(kind: u8) -> bool {
+    matches!(kind, b'L' | b'K' | b'x' | b'g')
+}
+
+fn next_block(data: &Range<u64>) -> Option<u64> {
+    data.end.checked_add(BLOCK - 1).map(|n| n / BLOCK * BLOCK)
+}
+
+struct Header {
+    name: String,
+    size: u64,
+    kind: u8,
+}
+
+impl Header {
+    fn parse(block: &[u8]) -> Result<Self, String> {
+        let kind = block[156];
+        let mut name = text_of(trim_nul(&block[..100]));
+        let prefix = trim_nul(&block[345..500]);
+        if &block[257..263] == b"ustar\0" && !prefix.is_empty() && !is_extension(kind) {
+            name = format!("{}/{name}", text_of(prefix));
+        }
+        let size = number(&block[124..136]).ok_or("the member's size is not a number")?;
+        Ok(Header { name, size, kind })
+    }
+}
+
+fn checksum_matches(block: &[u8]) -> bool {
+    let Some(stored) = number(&block[148..156]) else { return false };
+    let (mut unsigned, mut signed) = (0i64, 0i64);
+    for (at, byte) in block[..BLOCK as usize].iter().enumerate() {
+        let byte = if (148..156).contains(&at) { b' ' } else { *byte };
+        unsigned += i64::from(byte);
+        // Some old tars added signed bytes.
+        signed += i64::from(byte as i8);
+    }
+    i64::try_from(stored).is_ok_and(|stored| stored == unsigned || stored == signed)
+}
+
+/// An octal number ended by a space or zero, or a base-256 number with the top bit set.
+fn number(field: &[u8]) -> Option<u64> {
+    if field[0] & 0x80 != 0 {
+        // 0xff starts a negative number, which no size can be.
+        if field[0] != 0x80 {
+            return None;
+        }
+        return field[1..].iter().try_fold(0u64, |n, b| n.checked_mul(256)?.checked_add(u64::from(*b)));
+    }
+    let text = trim_nul(field);
+    let text = std::str::from_utf8(text).ok()?.trim();
+    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
+}
+
+fn trim_nul(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len())]
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// PAX records: `length key=value\n`, the length counting itself.
+fn read_pax(mut records: &[u8], offset: u64, into: &mut Extension) -> Result<(), TarFault> {
+    while !records.is_empty() && records[0] != 0 {
+        let bad = || fault(offset, "a damaged PAX header");
+        let space = records.iter().position(|b| *b == b' ').ok_or_else(bad)?;
+        let length = std::str::from_utf8(&records[..space]).ok().and_then(|t| t.parse::<usize>().ok());
+        let length = length.filter(|n| *n > space + 1 && *n <= records.len()).ok_or_else(bad)?;
+        let record = records[space + 1..length].strip_suffix(b"\n").ok_or_else(bad)?;
+        let equals = record.iter().position(|b| *b == b'=').ok_or_else(bad)?;
+        let (key, value) = (&record[..equals], &record[equals + 1..]);
+        match key {
+            b"path" => into.path = Some(text_of(value)),
+            b"size" => {
+                let size = std::str::from_utf8(value).ok().and_then(|t| t.trim().parse().ok());
+                into.size = Some(size.ok_or_else(bad)?);
+            }
+            _ if key.starts_with(b"GNU.sparse.") => into.sparse = true,
+            _ => {}
+        }
+        records = &records[length..];
+    }
+    Ok(())
+}
