@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use feedline_pixels::{
-    Error, Finish, Geometry, ImageMut, ImageRef, PixelLayout, Region, Renderer, Result, Size, TensorLayout, turbo,
+    Error, Finish, ImageMut, ImageRef, PixelLayout, Renderer, Result, Size, TensorLayout, turbo,
 };
 
 use crate::sample::ImageMeta;
@@ -63,7 +63,12 @@ impl ImageDecoder {
     ) -> Result<Spent> {
         let begun = Instant::now();
         let (first, rest) = steps.split_first().ok_or_else(|| Error::Misuse("no steps".to_owned()))?;
-        let region = first.geometry.needed(first.filter);
+        let Some(region) = first.geometry.needed(first.filter) else {
+            // Nothing of the picture is wanted: all fill.
+            let nothing = ImageRef::new(&[], Size::new(0, 0), 0, PixelLayout::Rgbx)?;
+            self.renderer.render_image(nothing, (0, 0), &first.geometry, first.filter, finish, out)?;
+            return Ok(Spent::default());
+        };
         let stride = region.width as usize * 4;
         self.pixels.resize(stride * region.height as usize, 0);
         let mut view = ImageMut::new(&mut self.pixels, region.size(), stride, PixelLayout::Rgbx)?;

@@ -4,7 +4,7 @@ use crate::batch::{ColumnSpec, Meaning};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Batches, Order, Sequence};
-use crate::sample::{DType, FieldSet, FieldSpec, Kind};
+use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
 use crate::transform::{ImagePlan, Transform};
 
@@ -102,7 +102,7 @@ impl Plan {
         let name = &spec.name;
         let direct = self.options.on_error != OnError::Replace
             && dataset.len() > 0
-            && dataset.byte_length(0, field).is_some();
+            && dataset.format().byte_length(0, field).is_some();
         let bytes = Output::Bytes { field, direct };
         match spec.kind {
             Kind::Image => return self.add_image(field, name, direct),
@@ -118,7 +118,7 @@ impl Plan {
 
     fn add_array(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
         // Element type is a property of the column; the first sample tells it. Shapes may differ between samples.
-        let dtype = dataset.array_dtype(field)?.unwrap_or(DType::F32);
+        let dtype = first_dtype(dataset, field)?;
         self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
         Ok(())
     }
@@ -223,6 +223,17 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
     }
     let Some(names) = &options.fields else { return Ok((0..all.len()).collect()) };
     names.iter().map(|name| find("fields", name)).collect()
+}
+
+fn first_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
+    let mut buffer = SampleBuffer::new();
+    if !dataset.is_empty() {
+        dataset.read(0, &FieldSet::only(dataset.schema().fields.len(), [field]), &mut buffer)?;
+        if let Value::Array { dtype, .. } = buffer.value(field) {
+            return Ok(*dtype);
+        }
+    }
+    Ok(DType::F32)
 }
 
 fn buffered_field(output: Output) -> Option<usize> {

@@ -147,7 +147,7 @@ impl Worker {
                 Err(panic) => {
                     // Scratch may be half-changed; start afresh.
                     *self = Worker::new(self.counters.clone());
-                    Error::sample(flight.dataset.locate(sample), Stage::Decode, panic_text(&*panic))
+                    Error::sample(flight.dataset.format().locate(sample), Stage::Decode, panic_text(&*panic))
                 }
             };
             row.failed(failure);
@@ -223,7 +223,7 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
-            flight.dataset.read_bytes(sample, field, room).map_err(|e| self.name(e, flight, sample))?;
+            flight.dataset.format().read_bytes(sample, field, room).map_err(|e| self.name(e, flight, sample))?;
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
@@ -243,7 +243,7 @@ impl Worker {
         column: usize,
         field: usize,
     ) -> Result<()> {
-        let known = flight.dataset.image_meta(sample, field).and_then(|meta| meta.oriented_size());
+        let known = flight.dataset.format().image_meta(sample, field).and_then(|meta| meta.oriented_size());
         let size = match known {
             Some((height, width)) => [i64::from(height), i64::from(width)],
             None => self.probed_size(flight, sample, field)?,
@@ -279,7 +279,7 @@ impl Worker {
         let size = picture.oriented_size().map_err(|e| bad(&e))?;
         plan.draw(size, key, &mut self.steps).map_err(|reason| {
             let name = &flight.dataset.schema().fields[field].name;
-            Error::sample(flight.dataset.locate(sample).with_field(name), Stage::Transform, reason)
+            Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Transform, reason)
         })?;
         let output = self.steps.last().expect("a plan always ends in a step").geometry.output();
         let length = plan.finish().output_bytes(output);
@@ -304,7 +304,7 @@ impl Worker {
 
     /// Makes a reading error one of this sample.
     fn name(&self, error: Error, flight: &Flight, sample: u64) -> Error {
-        error.of_sample(flight.dataset.locate(sample), Stage::Read)
+        error.of_sample(flight.dataset.format().locate(sample), Stage::Read)
     }
 }
 
@@ -314,7 +314,7 @@ impl Flight {
         let samples: Vec<u64> = self.batches.range(number).map(|position| self.order.at(position % length)).collect();
         let planned = |column: usize| match self.plan.outputs[column] {
             Output::Bytes { field, direct: true } => {
-                samples.iter().map(|sample| self.dataset.byte_length(*sample, field)).collect()
+                samples.iter().map(|sample| self.dataset.format().byte_length(*sample, field)).collect()
             }
             _ => None,
         };
@@ -378,7 +378,7 @@ fn put_array(
     if *dtype != expected {
         let reason = format!("array of {}, but the column is {}", dtype.name(), expected.name());
         let name = &flight.dataset.schema().fields[field].name;
-        return Err(Error::sample(flight.dataset.locate(sample).with_field(name), Stage::Batch, reason));
+        return Err(Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Batch, reason));
     }
     room.extend_from_slice(buffer.bytes(bytes));
     *noted = Shape::new(&shape[..*dimensions as usize]);
@@ -387,13 +387,13 @@ fn put_array(
 
 fn missing(flight: &Flight, sample: u64, field: usize) -> Error {
     let name = &flight.dataset.schema().fields[field].name;
-    let place = flight.dataset.locate(sample).with_field(name);
+    let place = flight.dataset.format().locate(sample).with_field(name);
     Error::sample(place, Stage::Read, "the sample lacks this field; leave it out with fields=[...]")
 }
 
 fn decode_error(flight: &Flight, sample: u64, field: usize, error: &feedline_pixels::Error) -> Error {
     let name = &flight.dataset.schema().fields[field].name;
-    Error::sample(flight.dataset.locate(sample).with_field(name), Stage::Decode, error)
+    Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Decode, error)
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
