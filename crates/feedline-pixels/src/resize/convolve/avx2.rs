@@ -20,20 +20,46 @@ pub(super) unsafe fn blend_rows(rows: Rows<'_>, weights: &[i16], begin: bool, li
     } else {
         rows.width / STEP * STEP
     };
-    let mut x = 0;
-    while x + 2 * STEP <= whole {
-        // SAFETY: `x + 64 <= whole`, which is readable in the last row and so in all; the line is padded to 64.
-        unsafe { blend_block::<2>(rows, weights, begin, x, line) };
-        x += 2 * STEP;
+    // SAFETY: `whole` bytes are readable in the last row and so in all; the line is padded to 64.
+    unsafe {
+        match *weights {
+            [a] => blend_whole(rows, [a], begin, whole, line),
+            [a, b] => blend_whole(rows, [a, b], begin, whole, line),
+            [a, b, c] => blend_whole(rows, [a, b, c], begin, whole, line),
+            [a, b, c, d] => blend_whole(rows, [a, b, c, d], begin, whole, line),
+            _ => blend_whole(rows, weights, begin, whole, line),
+        }
     }
-    if x < whole {
-        // SAFETY: as above, for 32 bytes.
-        unsafe { blend_block::<1>(rows, weights, begin, x, line) };
-        x += STEP;
-    }
+    let x = whole;
     if x < rows.width {
         // SAFETY: the tail copies exactly the bytes that are left.
         unsafe { blend_tail(rows, weights, begin, x, line) };
+    }
+}
+
+/// The whole vectors of all rows. `Weights` is an array where there are few: the loop over rows unrolls and weights stay
+/// in registers.
+///
+/// # Safety
+///
+/// Needs AVX2; every row readable for `whole` (a multiple of 32) bytes, the line writable for as many elements.
+#[target_feature(enable = "avx2")]
+unsafe fn blend_whole<Weights: AsRef<[i16]> + Copy>(
+    rows: Rows<'_>,
+    weights: Weights,
+    begin: bool,
+    whole: usize,
+    line: &mut [i16],
+) {
+    let mut x = 0;
+    while x + 2 * STEP <= whole {
+        // SAFETY: `x + 64 <= whole`.
+        unsafe { blend_block::<2>(rows, weights.as_ref(), begin, x, line) };
+        x += 2 * STEP;
+    }
+    if x < whole {
+        // SAFETY: `x + 32 <= whole`.
+        unsafe { blend_block::<1>(rows, weights.as_ref(), begin, x, line) };
     }
 }
 
