@@ -1,0 +1,163 @@
+//! Data sets and single samples, for Python.
+
+use std::collections::BTreeMap;
+
+use feedline::{Dataset, DatasetSpec, Kind, OpenOptions, OwnedValue};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::error::{OrRaise, describe};
+
+/// `feedline::Dataset`.
+#[pyclass(name = "Dataset", module = "feedline._feedline", frozen)]
+pub(crate) struct PyDataset {
+    dataset: Dataset,
+}
+
+impl PyDataset {
+    pub(crate) fn new(dataset: Dataset) -> Self {
+        PyDataset { dataset }
+    }
+
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+}
+
+#[pymethods]
+impl PyDataset {
+    /// Opens one or several uris.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        uris: Vec<String>,
+        format: String,
+        fields: Option<Vec<(String, String)>>,
+    ) -> PyResult<Self> {
+        let fields = fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>());
+        let options = OpenOptions { format, fields };
+        py.detach(|| Dataset::open_all(&uris, &options)).or_raise().map(PyDataset::new)
+    }
+
+    /// Opens what [`spec`](Self::spec) described.
+    #[staticmethod]
+    fn from_spec(py: Python<'_>, spec: &str) -> PyResult<Self> {
+        let spec: DatasetSpec = serde_json::from_str(spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        py.detach(|| spec.open()).or_raise().map(PyDataset::new)
+    }
+
+    /// Several in a row.
+    #[staticmethod]
+    fn concat(pieces: Vec<PyRef<'_, PyDataset>>) -> PyResult<Self> {
+        let pieces: Vec<Dataset> = pieces.iter().map(|piece| piece.dataset.clone()).collect();
+        Dataset::concat(&pieces).or_raise().map(PyDataset::new)
+    }
+
+    fn __len__(&self) -> usize {
+        self.dataset.len() as usize
+    }
+
+    /// One sample as a dict; pictures decoded to arrays of bytes if asked.
+    fn get<'py>(&self, py: Python<'py>, sample: u64, decoded: bool) -> PyResult<Bound<'py, PyDict>> {
+        let values = py.detach(|| self.dataset.get(sample)).or_raise()?;
+        let dict = PyDict::new(py);
+        for (name, value) in values.fields {
+            let shown = match value {
+                OwnedValue::Image { ref bytes, .. } if decoded => self.pixels(py, sample, &name, bytes, &value)?,
+                other => to_python(py, other)?,
+            };
+            dict.set_item(name, shown)?;
+        }
+        Ok(dict)
+    }
+
+    /// Field names and kinds.
+    fn schema(&self) -> Vec<(String, &'static str)> {
+        self.dataset.schema().fields.iter().map(|f| (f.name.clone(), kind_name(f.kind))).collect()
+    }
+
+    fn format(&self) -> &'static str {
+        self.dataset.format_name()
+    }
+
+    fn uri(&self) -> &str {
+        self.dataset.uri()
+    }
+
+    fn classes(&self) -> Option<Vec<String>> {
+        self.dataset.classes().map(<[String]>::to_vec)
+    }
+
+    fn fingerprint(&self) -> String {
+        self.dataset.fingerprint().to_hex()
+    }
+
+    /// What was found but is not part of the data set.
+    fn problems<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let dicts: PyResult<Vec<_>> = self.dataset.problems().iter().map(|e| describe(py, e)).collect();
+        PyList::new(py, dicts?)
+    }
+
+    /// Only these samples.
+    fn select(&self, indices: Vec<u64>) -> PyResult<Self> {
+        self.dataset.select(&indices).or_raise().map(PyDataset::new)
+    }
+
+    /// What it takes to open it again, as JSON.
+    fn spec(&self) -> PyResult<String> {
+        let spec = self.dataset.spec().ok_or_else(|| PyValueError::new_err("this data set cannot be pickled"))?;
+        serde_json::to_string(spec).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+}
+
+impl PyDataset {
+    fn pixels<'py>(
+        &self,
+        py: Python<'py>,
+        sample: u64,
+        name: &str,
+        bytes: &[u8],
+        value: &OwnedValue,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let OwnedValue::Image { index, meta, .. } = value else { unreachable!("the caller matched an image") };
+        let place = self.dataset.format().locate(sample).with_field(name);
+        let made = py.detach(|| feedline::decode_image(bytes, index, *meta));
+        let (height, width, pixels) =
+            made.map_err(|e| feedline::Error::sample(place, feedline::Stage::Decode, e)).or_raise()?;
+        array(py, "uint8", &[u64::from(height), u64::from(width), 3], &pixels)
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Image => "image",
+        Kind::Int => "int",
+        Kind::Float => "float",
+        Kind::Text => "text",
+        Kind::Json => "json",
+        Kind::Array => "array",
+        _ => "bytes",
+    }
+}
+
+fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        OwnedValue::Missing => py.None().into_bound(py),
+        OwnedValue::Int(value) => value.into_pyobject(py)?.into_any(),
+        OwnedValue::Float(value) => value.into_pyobject(py)?.into_any(),
+        OwnedValue::Text(value) => value.into_pyobject(py)?.into_any(),
+        OwnedValue::Json(text) => py.import("json")?.getattr("loads")?.call1((text,))?,
+        OwnedValue::Bytes(bytes) | OwnedValue::Image { bytes, .. } => PyBytes::new(py, &bytes).into_any(),
+        OwnedValue::Array { dtype, shape, bytes } => array(py, dtype.name(), &shape, &bytes)?,
+    })
+}
+
+/// A NumPy array with a copy of `bytes`: single samples are for looking at, not for speed.
+fn array<'py>(py: Python<'py>, dtype: &str, shape: &[u64], bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let dtype = if dtype == "bfloat16" { "uint16" } else { dtype };
+    let flat = numpy.getattr("frombuffer")?.call1((PyBytes::new(py, bytes), dtype))?;
+    let shape: Vec<u64> = shape.to_vec();
+    flat.call_method1("reshape", (shape,))?.call_method0("copy")
+}
