@@ -43,7 +43,8 @@ impl PyDataset {
     /// Opens what [`spec`](Self::spec) described.
     #[staticmethod]
     fn from_spec(py: Python<'_>, spec: &str) -> PyResult<Self> {
-        let spec: DatasetSpec = serde_json::from_str(spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let spec: DatasetSpec =
+            serde_json::from_str(spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         py.detach(|| spec.open()).or_raise().map(PyDataset::new)
     }
 
@@ -64,7 +65,9 @@ impl PyDataset {
         let dict = PyDict::new(py);
         for (name, value) in values.fields {
             let shown = match value {
-                OwnedValue::Image { ref bytes, .. } if decoded => self.pixels(py, sample, &name, bytes, &value)?,
+                OwnedValue::Image { ref bytes, .. } if decoded => {
+                    self.pixels(py, sample, &name, bytes, &value)?
+                }
                 other => to_python(py, other)?,
             };
             dict.set_item(name, shown)?;
@@ -106,7 +109,8 @@ impl PyDataset {
 
     /// What it takes to open it again, as JSON.
     fn spec(&self) -> PyResult<String> {
-        let spec = self.dataset.spec().ok_or_else(|| PyValueError::new_err("this data set cannot be pickled"))?;
+        let spec =
+            self.dataset.spec().ok_or_else(|| PyValueError::new_err("this data set cannot be pickled"))?;
         serde_json::to_string(spec).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 }
@@ -120,7 +124,9 @@ impl PyDataset {
         bytes: &[u8],
         value: &OwnedValue,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let OwnedValue::Image { index, meta, .. } = value else { unreachable!("the caller matched an image") };
+        let OwnedValue::Image { index, meta, .. } = value else {
+            unreachable!("the caller matched an image")
+        };
         let place = self.dataset.format().locate(sample).with_field(name);
         let made = py.detach(|| feedline::decode_image(bytes, index, *meta));
         let (height, width, pixels) =

@@ -89,12 +89,18 @@ impl Buffer {
             return Err(PyBufferError::new_err("memory of the CPU has no stream"));
         }
         if dl_device.is_some_and(|device| device != (DEVICE_CPU, 0)) {
-            return Err(PyBufferError::new_err("this memory is the CPU's; copy it to another device afterwards"));
+            return Err(PyBufferError::new_err(
+                "this memory is the CPU's; copy it to another device afterwards",
+            ));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err("nothing is copied here; copy the imported array"));
         }
-        if max_version.is_some_and(|version| version.0 >= 1) { self.versioned(py) } else { self.unversioned(py) }
+        if max_version.is_some_and(|version| version.0 >= 1) {
+            self.versioned(py)
+        } else {
+            self.unversioned(py)
+        }
     }
 }
 
@@ -195,7 +201,8 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-const _: () = assert!(size_of::<Tensor>() == 48 && size_of::<Managed>() == 64 && size_of::<ManagedVersioned>() == 80);
+const _: () =
+    assert!(size_of::<Tensor>() == 48 && size_of::<Managed>() == 64 && size_of::<ManagedVersioned>() == 80);
 
 unsafe extern "C" fn delete(managed: *mut Managed) {
     // SAFETY: the consumer calls this once, with the pointer we made from boxes in `unversioned`.

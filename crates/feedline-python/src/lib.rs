@@ -19,7 +19,9 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::PyEpoch>()?;
     module.add_class::<handoff::Buffer>()?;
     module.add_class::<pack::PyPackWriter>()?;
+    module.add_class::<pack::PackProgress>()?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::kind_of, module)?)?;
     module.add_function(wrap_pyfunction!(pack::run_cli, module)?)?;
     Ok(())
 }

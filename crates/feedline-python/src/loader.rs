@@ -86,7 +86,8 @@ impl PyEpoch {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let begun = Instant::now();
         loop {
-            let patience = self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
+            let patience =
+                self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
             let next = py.detach(|| self.lock().next_within(patience)).or_raise()?;
             match next {
                 Next::Batch(batch) => return hand_over(py, &batch).map(Some),
@@ -122,12 +123,22 @@ fn hand_over<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyTuple
         };
         let offsets = column.offsets().map(|o| Bound::new(py, Buffer::of_offsets(o))).transpose()?;
         let shapes = shapes(py, batch.rows(), column)?;
-        columns.append((&column.name, meaning, Bound::new(py, Buffer::of_column(column))?, offsets, shapes))?;
+        columns.append((
+            &column.name,
+            meaning,
+            Bound::new(py, Buffer::of_column(column))?,
+            offsets,
+            shapes,
+        ))?;
     }
     (batch.rows(), columns).into_pyobject(py)
 }
 
-fn shapes<'py>(py: Python<'py>, rows: usize, column: &feedline::Column) -> PyResult<Option<Bound<'py, PyList>>> {
+fn shapes<'py>(
+    py: Python<'py>,
+    rows: usize,
+    column: &feedline::Column,
+) -> PyResult<Option<Bound<'py, PyList>>> {
     if rows == 0 || column.row_shape(0).is_none() {
         return Ok(None);
     }

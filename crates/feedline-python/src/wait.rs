@@ -16,13 +16,13 @@ pub(crate) fn interruptible<T: Send>(
 ) -> PyResult<T> {
     std::thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
+        // A receiver is not `Sync`, and only what is may cross into code that runs without the interpreter.
+        let receiver = std::sync::Mutex::new(receiver);
         scope.spawn(move || {
             let _ = sender.send(work());
         });
         let mut signal = None;
         loop {
-            // Receivers are not `Sync`; moving a reference out of the GIL needs the wait inside one closure.
-            let receiver = std::sync::Mutex::new(&receiver);
             let got = py.detach(|| {
                 let receiver = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 receiver.recv_timeout(LISTEN_EVERY)
@@ -31,7 +31,9 @@ pub(crate) fn interruptible<T: Send>(
                 Ok(result) => return signal.map_or(Ok(result), Err),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(pyo3::exceptions::PyRuntimeError::new_err("internal error: the work panicked"));
+                    return Err(pyo3::exceptions::PyRuntimeError::new_err(
+                        "internal error: the work panicked",
+                    ));
                 }
             }
             if let Err(error) = py.check_signals() {

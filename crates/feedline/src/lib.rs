@@ -10,6 +10,7 @@
 mod batch;
 mod dataset;
 mod decode;
+mod encode;
 mod error;
 mod format;
 mod loader;
@@ -23,6 +24,7 @@ mod transform;
 
 pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
 pub use dataset::{Dataset, DatasetSpec, OpenOptions};
+pub use encode::{PackSettings, StoredImage, decode_image, is_image};
 pub use error::{Error, Location, Result, Stage};
 pub use format::{
     Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,

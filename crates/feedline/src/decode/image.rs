@@ -102,7 +102,8 @@ fn later_steps(
     for (number, step) in before.iter().enumerate() {
         let size = step.geometry.output();
         to.resize(plain.output_bytes(size), 0);
-        let (source, corner) = if number == 0 { (image, origin) } else { (rgb(from, step.geometry.image)?, (0, 0)) };
+        let (source, corner) =
+            if number == 0 { (image, origin) } else { (rgb(from, step.geometry.image)?, (0, 0)) };
         renderer.render_image(source, corner, &step.geometry, step.filter, &plain, to)?;
         std::mem::swap(&mut from, &mut to);
     }

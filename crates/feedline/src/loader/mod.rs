@@ -219,7 +219,8 @@ impl Shared {
             return Ok(());
         };
         let last = sealed.failures.last().expect("there is a failure").1.clone();
-        let advice = if self.plan.options.max_errors.is_none() { " (max_errors=… sets the limit)" } else { "" };
+        let advice =
+            if self.plan.options.max_errors.is_none() { " (max_errors=… sets the limit)" } else { "" };
         Err(Error::TooManyBadSamples { reason: reason + advice, last: Box::new(last) })
     }
 }
@@ -317,7 +318,9 @@ impl Epoch {
     pub fn timed_out(&self) -> Error {
         let (ready, depth) = self.flight.ring.occupancy();
         let seconds = self.shared.plan.options.timeout.unwrap_or_default();
-        let doing = format!("{ready} of {depth} batches are ready but not the next one: storage or a sample is stuck");
+        let doing = format!(
+            "{ready} of {depth} batches are ready but not the next one: storage or a sample is stuck"
+        );
         Error::Timeout { seconds, doing }
     }
 
@@ -330,7 +333,9 @@ impl Epoch {
     fn end(&self) -> Result<Next> {
         let ended_early = self.flight.ring.is_closed() && !self.flight.ring.is_drained();
         if ended_early && !self.shared.state().closed && self.crew.is_some() {
-            return Err(Error::Closed("a worker thread failed outside any sample; please report it".to_owned()));
+            return Err(Error::Closed(
+                "a worker thread failed outside any sample; please report it".to_owned(),
+            ));
         }
         Ok(Next::End)
     }

@@ -133,7 +133,10 @@ impl Plan {
                 ColumnSpec::ragged(name, DType::U8, false, Meaning::Bytes),
                 Output::Bytes { field, direct },
             );
-            self.add(ColumnSpec::dense(format!("{name}_size"), DType::I64, &[2]), Output::ImageSize { field });
+            self.add(
+                ColumnSpec::dense(format!("{name}_size"), DType::I64, &[2]),
+                Output::ImageSize { field },
+            );
             return Ok(());
         }
         let transforms = self.options.transforms.get(name).cloned();
@@ -185,7 +188,8 @@ impl Plan {
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(()),
             Some(pair) => {
-                let reason = format!("two columns would be called '{}'; rename the field when opening", pair[0]);
+                let reason =
+                    format!("two columns would be called '{}'; rename the field when opening", pair[0]);
                 Err(Error::option("fields", reason))
             }
         }
@@ -213,7 +217,8 @@ impl Plan {
 fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize>> {
     let known = || all.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
     let find = |knob: &str, name: &str| {
-        let unknown = || Error::option(knob, format!("there is no field '{name}'; the data set has: {}", known()));
+        let unknown =
+            || Error::option(knob, format!("there is no field '{name}'; the data set has: {}", known()));
         all.iter().position(|f| f.name == name).ok_or_else(unknown)
     };
     for name in options.transforms.keys() {

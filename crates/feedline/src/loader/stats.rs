@@ -142,10 +142,18 @@ pub struct MemoryStats {
 
 impl Totals {
     /// The sum of everything. `threads` and `depth` are the plan's.
-    pub(crate) fn sum(&self, threads: usize, depth: usize, pool: PoolStats, dropped: u64, padded: u64) -> Stats {
+    pub(crate) fn sum(
+        &self,
+        threads: usize,
+        depth: usize,
+        pool: PoolStats,
+        dropped: u64,
+        padded: u64,
+    ) -> Stats {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let add = |read: &dyn Fn(&Counters) -> u64| workers.iter().map(|w| read(w)).sum::<u64>();
-        let seconds = |work: Work| add(&|w| w.nanoseconds[work as usize].load(Ordering::Relaxed)) as f64 * 1e-9;
+        let seconds =
+            |work: Work| add(&|w| w.nanoseconds[work as usize].load(Ordering::Relaxed)) as f64 * 1e-9;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let stages = StageSeconds {
             read: seconds(Work::Read),

@@ -162,7 +162,10 @@ impl Worker {
     fn make(&mut self, flight: &Flight, sample: u64, row: &mut RowMut<'_>) -> Result<()> {
         let begun = Instant::now();
         let plan = &*flight.plan;
-        flight.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| self.name(e, flight, sample))?;
+        flight
+            .dataset
+            .read(sample, &plan.fields, &mut self.sample)
+            .map_err(|e| self.name(e, flight, sample))?;
         let read = Instant::now();
         self.counters.spent(Work::Read, read - begun);
         let mut bytes = self.sample.used() as u64;
@@ -223,7 +226,11 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
-            flight.dataset.format().read_bytes(sample, field, room).map_err(|e| self.name(e, flight, sample))?;
+            flight
+                .dataset
+                .format()
+                .read_bytes(sample, field, room)
+                .map_err(|e| self.name(e, flight, sample))?;
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
@@ -311,7 +318,8 @@ impl Worker {
 impl Flight {
     fn open(&self, number: u64) -> Filling {
         let length = self.batches.positions;
-        let samples: Vec<u64> = self.batches.range(number).map(|position| self.order.at(position % length)).collect();
+        let samples: Vec<u64> =
+            self.batches.range(number).map(|position| self.order.at(position % length)).collect();
         let planned = |column: usize| match self.plan.outputs[column] {
             Output::Bytes { field, direct: true } => {
                 samples.iter().map(|sample| self.dataset.format().byte_length(*sample, field)).collect()
@@ -378,7 +386,11 @@ fn put_array(
     if *dtype != expected {
         let reason = format!("array of {}, but the column is {}", dtype.name(), expected.name());
         let name = &flight.dataset.schema().fields[field].name;
-        return Err(Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Batch, reason));
+        return Err(Error::sample(
+            flight.dataset.format().locate(sample).with_field(name),
+            Stage::Batch,
+            reason,
+        ));
     }
     room.extend_from_slice(buffer.bytes(bytes));
     *noted = Shape::new(&shape[..*dimensions as usize]);
@@ -397,6 +409,12 @@ fn decode_error(flight: &Flight, sample: u64, field: usize, error: &feedline_pix
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("internal error, please report it: {}", text.unwrap_or_else(|| "a panic without a message".to_owned()))
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "internal error, please report it: {}",
+        text.unwrap_or_else(|| "a panic without a message".to_owned())
+    )
 }

@@ -83,7 +83,8 @@ pub(super) fn shorter_side(image: Size, shorter: u32, max_size: Option<u32>) -> 
         new_short = (max as f64 * new_short as f64 / new_long as f64) as u64;
         new_long = max;
     }
-    let (short, long) = (new_short.clamp(1, u64::from(u32::MAX)) as u32, new_long.clamp(1, u64::from(u32::MAX)) as u32);
+    let (short, long) =
+        (new_short.clamp(1, u64::from(u32::MAX)) as u32, new_long.clamp(1, u64::from(u32::MAX)) as u32);
     if image.width <= image.height { Size::new(short, long) } else { Size::new(long, short) }
 }
 
@@ -115,7 +116,8 @@ mod tests {
         // With areas up to half the image every ratio fits, so nothing is ever rejected.
         let image = Size::new(500, 400);
         let mean = |method| {
-            let area = |i| random_resized(image, (0.1, 0.5), RATIO, method, &mut Draw::new(&[9, i])).size().area();
+            let area =
+                |i| random_resized(image, (0.1, 0.5), RATIO, method, &mut Draw::new(&[9, i])).size().area();
             (0..20_000).map(area).sum::<u64>() as f64 / 20_000.0 / image.area() as f64
         };
         let (tried, direct) = (mean(CropMethod::Torchvision), mean(CropMethod::Direct));

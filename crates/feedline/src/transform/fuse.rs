@@ -57,7 +57,10 @@ impl ImagePlan {
         }
         let (ops, normalise) = split_normalise(field, transforms)?;
         if normalise.is_some() && dtype == ImageDType::UInt8 {
-            return Err(Error::option("transforms", format!("{field}: Normalize needs a float dtype, not uint8")));
+            return Err(Error::option(
+                "transforms",
+                format!("{field}: Normalize needs a float dtype, not uint8"),
+            ));
         }
         let output = ops.iter().fold(None, |size, op| output_after(op, size));
         let finish = Finish {
@@ -90,7 +93,8 @@ impl ImagePlan {
     /// Draws this sample's parameters and writes its passes to `steps`. The error is why it cannot be.
     pub(crate) fn draw(&self, image: Size, key: SampleKey, steps: &mut Steps) -> Result<(), String> {
         steps.clear();
-        let mut fusion = Fusion { steps, now: Geometry::identity(image), filter: Filter::Bilinear, resized: false };
+        let mut fusion =
+            Fusion { steps, now: Geometry::identity(image), filter: Filter::Bilinear, resized: false };
         for (at, op) in self.ops.iter().enumerate() {
             let mut draw = || Draw::new(&[PURPOSE, key.seed, key.epoch, key.sample, at as u64, self.view]);
             fusion.apply(op, &mut draw)?;
@@ -119,7 +123,9 @@ fn check(op: &Transform) -> Result<(), &'static str> {
             side(*shorter)
         }
         Transform::Resize { .. } => {
-            return Err("give either one number (the shorter side) or (height, width); max_size goes with one number");
+            return Err(
+                "give either one number (the shorter side) or (height, width); max_size goes with one number",
+            );
         }
         Transform::ResizedCenterCrop { size, ratio, .. } => {
             if !(*ratio > 0.0 && *ratio <= 1.0) {
@@ -147,7 +153,9 @@ fn check(op: &Transform) -> Result<(), &'static str> {
 /// Takes `Normalize` off the end; an error if one stands elsewhere.
 fn split_normalise(field: &str, transforms: &[Transform]) -> Result<(Vec<Transform>, Option<Normalise>)> {
     let (ops, normalise) = match transforms.split_last() {
-        Some((Transform::Normalize { mean, std }, before)) => (before, Some(Normalise { mean: *mean, std: *std })),
+        Some((Transform::Normalize { mean, std }, before)) => {
+            (before, Some(Normalise { mean: *mean, std: *std }))
+        }
         _ => (transforms, None),
     };
     if ops.iter().any(|op| matches!(op, Transform::Normalize { .. })) {
@@ -197,7 +205,8 @@ impl Fusion<'_> {
             }
             Transform::Resize { size, shorter, max_size, interpolation } => {
                 let fixed = size.map(|(h, w)| Size::new(w, h));
-                let size = fixed.unwrap_or_else(|| crop::shorter_side(image, shorter.unwrap_or(1), *max_size));
+                let size =
+                    fixed.unwrap_or_else(|| crop::shorter_side(image, shorter.unwrap_or(1), *max_size));
                 self.resize(size, interpolation.filter());
             }
             Transform::CenterCrop { size } => {
@@ -385,7 +394,12 @@ mod tests {
     #[test]
     fn a_crop_after_a_flip_lies_mirrored() {
         let flip = Transform::RandomHorizontalFlip { p: 1.0 };
-        let crop = Transform::RandomCrop { size: (10, 10), padding: (0, 0, 0, 0), pad_if_needed: false, fill: [0; 3] };
+        let crop = Transform::RandomCrop {
+            size: (10, 10),
+            padding: (0, 0, 0, 0),
+            pad_if_needed: false,
+            fill: [0; 3],
+        };
         let image = Size::new(100, 10);
         let [after] = steps(&[flip.clone(), crop.clone()], image)[..] else { panic!("one step") };
         // The same draw (same place in the list) without a flip in front.
@@ -428,10 +442,15 @@ mod tests {
     #[test]
     fn impossible_lists_are_refused_with_the_place() {
         let normalize = Transform::normalize_imagenet();
-        assert!(refusal(&[normalize.clone(), Transform::center_crop(3)], ImageDType::Float32).contains("last"));
+        assert!(
+            refusal(&[normalize.clone(), Transform::center_crop(3)], ImageDType::Float32).contains("last")
+        );
         assert!(refusal(&[normalize], ImageDType::UInt8).contains("uint8"));
         let message = refusal(&[Transform::center_crop(0)], ImageDType::Float32);
         assert!(message.contains("number 1 (CenterCrop)"), "{message}");
-        assert!(refusal(&[Transform::RandomHorizontalFlip { p: 1.5 }], ImageDType::Float32).contains("between 0 and 1"));
+        assert!(
+            refusal(&[Transform::RandomHorizontalFlip { p: 1.5 }], ImageDType::Float32)
+                .contains("between 0 and 1")
+        );
     }
 }

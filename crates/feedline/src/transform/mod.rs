@@ -169,7 +169,12 @@ impl Transform {
 
     /// `Resize` of the shorter side.
     pub fn resize_shorter(side: u32) -> Self {
-        Transform::Resize { size: None, shorter: Some(side), max_size: None, interpolation: Interpolation::Bilinear }
+        Transform::Resize {
+            size: None,
+            shorter: Some(side),
+            max_size: None,
+            interpolation: Interpolation::Bilinear,
+        }
     }
 
     /// `CenterCrop` to a square.

@@ -1,0 +1,21 @@
+"""`python -m feedline`: the command line, the very one of the Rust binary."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from . import _feedline
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Runs the command line with this process's arguments."""
+    # The engine waits without the interpreter; Ctrl-C must reach it as the plain signal.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _feedline.run_cli(["feedline", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
