@@ -60,14 +60,12 @@ fn parse(line: &str, blob: &[u8]) -> Case {
     Case { line: line.into(), filter, geometry, expected: blob[n[15] as usize..][..length].to_vec() }
 }
 
-/// Largest difference to Pillow that each filter may show. Curves with negative lobes overshoot between the passes,
-/// where Pillow, which goes horizontally first, clamps to bytes and this crate does not clamp; on the hard 0/255 edges
-/// of the test image that is worth several levels at single pixels.
+/// Largest difference to Pillow that each filter may show. Lanczos at 45 : 1 sums 272 products of 14 bits each.
 fn tolerance(filter: Filter) -> u8 {
     match filter {
         Filter::Nearest => 0,
-        Filter::Box | Filter::Bilinear | Filter::Hamming => 1,
-        _ => 255,
+        Filter::Lanczos => 2,
+        _ => 1,
     }
 }
 
@@ -91,12 +89,5 @@ fn check(case: &Case, layout: PixelLayout, level: CpuLevel) {
     let mut renderer = Renderer::with_level(level);
     renderer.render_image(pixels, (0, 0), &case.geometry, case.filter, &finish, &mut out).unwrap();
     let worst = out.iter().zip(&case.expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-    let large = out.iter().zip(&case.expected).filter(|(a, b)| a.abs_diff(**b) > 1).count();
     assert!(worst <= tolerance(case.filter), "{} {layout:?} {level:?}: off by {worst}", case.line);
-    assert!(
-        tolerance(case.filter) == 255 || large == 0,
-        "{}: {large} of {} values off, worst {worst}",
-        case.line,
-        out.len()
-    );
 }

@@ -41,13 +41,14 @@ impl Filter {
         }
     }
 
-    /// Bits of a weight. Curves with negative lobes overshoot the range of pixels, so intermediates need a bit of
-    /// headroom, taken from the fraction.
+    /// Whether the curve goes below zero, so that results can leave the range of their inputs.
+    pub(crate) fn overshoots(self) -> bool {
+        matches!(self, Filter::Bicubic | Filter::Lanczos)
+    }
+
+    /// Bits of a weight. What overshoots needs a bit of headroom, taken from the fraction.
     pub(crate) fn bits(self) -> u32 {
-        match self {
-            Filter::Nearest | Filter::Box | Filter::Bilinear | Filter::Hamming => 15,
-            Filter::Bicubic | Filter::Lanczos => 14,
-        }
+        if self.overshoots() { 14 } else { 15 }
     }
 }
 

@@ -4,6 +4,10 @@
 //! A source row is used the moment it arrives: it is added to the lines (16-bit running sums, one per output row) it
 //! has a share in, so no source row is kept or copied. Four finished lines are blended horizontally together; see
 //! [`convolve`] for the arithmetic. Mirroring left to right is free: the table of columns is built backwards.
+//!
+//! Filters with negative lobes overshoot, Pillow rounds and clamps to bytes between its passes, and clamping in another
+//! order moves pixels at hard edges by ten levels and more. For them, and only them, bytes are made in between as well,
+//! and the passes are run in the order of Pillow 13: see [`Filter::overshoots`] and `columns_first`.
 
 mod axis;
 mod convolve;
@@ -15,7 +19,7 @@ pub use filter::Filter;
 use axis::Weights;
 use convolve::{COLUMN_MULTIPLE, Columns, LINE_MULTIPLE, ROWS, Rows, Woven};
 
-use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Region, Result};
+use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Region, Result, Size};
 
 /// Receives each finished row: its number in the covered part of the window, and its pixels, four bytes each.
 pub(crate) trait RowSink: FnMut(u32, &[u8]) {}
@@ -36,8 +40,10 @@ pub(crate) struct Resizer {
     next_row: u32,
     /// First output row that has not left yet.
     next_out: u32,
-    /// Fraction bits of the horizontal pass's result.
+    /// Fraction bits of a pass's result.
     fraction: u32,
+    /// Whether lines are rounded to bytes before their columns are blended.
+    clamps_lines: bool,
     vertical: Weights,
     horizontal: Weights,
     weight_pairs: Vec<[i16; 2]>,
@@ -46,7 +52,13 @@ pub(crate) struct Resizer {
     lines: Vec<i16>,
     line_length: usize,
     line_count: usize,
+    /// Running sums of rows whose columns were blended first: `line_count` of them.
+    narrow: Vec<i16>,
+    narrow_length: usize,
     woven: Vec<Woven>,
+    /// One line as bytes, where lines are clamped.
+    bytes: Vec<u8>,
+    /// Four rows of output, and one more for rows finished singly.
     pixels: Vec<u8>,
 }
 
@@ -55,7 +67,10 @@ enum Method {
     Nothing,
     Copy,
     Nearest,
+    /// Rows, then columns, rounded once.
     Blend,
+    /// Columns, rounded to bytes, then rows: Pillow's order.
+    BlendColumnsFirst,
 }
 
 impl Resizer {
@@ -71,6 +86,7 @@ impl Resizer {
             next_row: 0,
             next_out: 0,
             fraction: 0,
+            clamps_lines: false,
             vertical: Weights::default(),
             horizontal: Weights::default(),
             weight_pairs: Vec::new(),
@@ -79,7 +95,10 @@ impl Resizer {
             lines: Vec::new(),
             line_length: 0,
             line_count: 0,
+            narrow: Vec::new(),
+            narrow_length: 0,
             woven: Vec::new(),
+            bytes: Vec::new(),
             pixels: Vec::new(),
         }
     }
@@ -98,7 +117,7 @@ impl Resizer {
         self.covered = covered;
         self.needed = needed;
         let stride = (covered.width as usize).next_multiple_of(COLUMN_MULTIPLE) * 4;
-        self.pixels.resize(ROWS * stride, 0);
+        self.pixels.resize((ROWS + 1) * stride, 0);
         let horizontal = Axis::new(filter, geometry.crop.width, geometry.resized.width);
         let vertical = Axis::new(filter, geometry.crop.height, geometry.resized.height);
         self.method = if geometry.is_copy() {
@@ -108,7 +127,8 @@ impl Resizer {
             Method::Nearest
         } else {
             self.begin_blend(filter, horizontal, vertical);
-            Method::Blend
+            self.clamps_lines = filter.overshoots();
+            if columns_first(filter, geometry) { Method::BlendColumnsFirst } else { Method::Blend }
         };
     }
 
@@ -130,7 +150,8 @@ impl Resizer {
     fn begin_blend(&mut self, filter: Filter, horizontal: Axis, vertical: Axis) {
         let covered = self.covered;
         let bits = filter.bits();
-        self.fraction = 8 - 2 * (15 - bits);
+        // 8 bits are left of a centred byte; a weight of less than 15 bits leaves fewer.
+        self.fraction = 8 - (15 - bits);
         self.vertical.build(vertical, covered.y, covered.bottom(), false, bits);
         self.horizontal.build(horizontal, covered.x, covered.right(), self.flip, bits);
         self.horizontal.pad_to_multiple(COLUMN_MULTIPLE);
@@ -162,7 +183,8 @@ impl Resizer {
         let x = self.needed.x - origin.0;
         let strip = image.crop(Region::new(x, wanted - origin.1, self.needed.width, bottom - wanted))?;
         match self.method {
-            Method::Blend => self.blend(strip, sink),
+            Method::Blend => self.blend(strip, self.next_row, sink),
+            Method::BlendColumnsFirst => self.blend_columns_first(strip, sink),
             Method::Nearest => self.pick(strip, sink),
             Method::Copy | Method::Nothing => self.copy(strip, sink),
         }
@@ -201,25 +223,28 @@ impl Resizer {
 
     fn begin_layout(&mut self, layout: PixelLayout) {
         self.layout = Some(layout);
+        let padded = |elements: usize| elements.next_multiple_of(LINE_MULTIPLE) + LINE_MULTIPLE;
+        self.line_length = padded(self.needed.width as usize * layout.bytes());
         if self.method == Method::Blend {
-            let width = (self.needed.width as usize * layout.bytes()).next_multiple_of(LINE_MULTIPLE);
-            self.line_length = width + LINE_MULTIPLE;
             self.lines.resize(self.line_count * self.line_length, 0);
+        } else if self.method == Method::BlendColumnsFirst {
+            self.lines.resize(ROWS * self.line_length, 0);
+            self.narrow_length = padded(self.covered.width as usize * 4);
+            self.narrow.resize(self.line_count * self.narrow_length, 0);
         }
     }
 
-    fn blend(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
-        let above = self.next_row;
+    /// Adds a strip that begins at source row `above` to the lines it has a share in.
+    fn blend(&mut self, strip: ImageRef<'_>, above: u32, sink: &mut impl RowSink) {
         let below = above + strip.size.height;
         for out in self.next_out..self.covered.height {
             let (start, end) = (self.vertical.starts[out as usize], self.vertical.end(out as usize));
             if start >= below {
                 break;
             }
-            let (first, last) = (start.max(above), end.min(below));
-            if first < last {
-                self.add_rows(strip, out, first, last);
-            }
+            let at = out as usize % self.line_count * self.line_length;
+            let line = &mut self.lines[at..at + self.line_length];
+            add_rows(self.level, &self.vertical, out, strip, above, line);
             let group_ends = (out + 1).is_multiple_of(ROWS as u32) || out + 1 == self.covered.height;
             if end <= below && group_ends {
                 self.emit(out, sink);
@@ -227,24 +252,35 @@ impl Resizer {
         }
     }
 
-    /// Adds source rows `[first, last)` to the line of output row `out`.
-    fn add_rows(&mut self, strip: ImageRef<'_>, out: u32, first: u32, last: u32) {
-        let start = self.vertical.starts[out as usize];
-        let weights = &self.vertical.of(out as usize)[(first - start) as usize..(last - start) as usize];
-        let rows = Rows {
-            bytes: &strip.bytes[(first - self.next_row) as usize * strip.stride..],
-            stride: strip.stride,
-            width: strip.size.width as usize * strip.layout.bytes(),
-        };
-        let at = out as usize % self.line_count * self.line_length;
-        let line = &mut self.lines[at..at + self.line_length];
-        convolve::blend_rows(self.level, rows, weights, first == start, line);
-    }
-
     /// Finishes the group of rows that ends with `last`.
     fn emit(&mut self, last: u32, sink: &mut impl RowSink) {
         let first = last / ROWS as u32 * ROWS as u32;
-        let at = first as usize % self.line_count * self.line_length;
+        let slot = first as usize % self.line_count;
+        if self.clamps_lines {
+            self.clamp_lines(slot);
+        }
+        self.blend_lines(slot);
+        let stride = self.horizontal.starts.len() * 4;
+        for (out, pixels) in (first..=last).zip(self.pixels.chunks_exact(stride)) {
+            sink(out, &pixels[..self.covered.width as usize * 4]);
+        }
+        self.next_out = last + 1;
+    }
+
+    /// Rounds four lines to bytes and back.
+    fn clamp_lines(&mut self, first: usize) {
+        let width = self.line_length - LINE_MULTIPLE;
+        self.bytes.resize(width, 0);
+        for line in self.lines[first * self.line_length..].chunks_exact_mut(self.line_length).take(ROWS) {
+            convolve::round_line(self.level, &line[..width], self.fraction, &mut self.bytes);
+            let rows = Rows { bytes: &self.bytes, stride: width, width };
+            convolve::blend_rows(self.level, rows, &[i16::MAX], true, line);
+        }
+    }
+
+    /// Blends the columns of four lines into four rows of `pixels`.
+    fn blend_lines(&mut self, first: usize) {
+        let at = first * self.line_length;
         let lines = std::array::from_fn(|row| &self.lines[at + row * self.line_length..][..self.line_length]);
         let woven = &mut self.woven[..self.needed.width as usize];
         match self.layout {
@@ -259,10 +295,48 @@ impl Resizer {
         };
         let stride = self.horizontal.starts.len() * 4;
         convolve::blend_columns(self.level, columns, &self.woven, &mut self.pixels, stride);
-        for (out, pixels) in (first..=last).zip(self.pixels.chunks_exact(stride)) {
-            sink(out, &pixels[..self.covered.width as usize * 4]);
+    }
+
+    /// Source rows become lines as they are (weight one), four lines become four narrow rows of bytes, and those go
+    /// into the running sums.
+    fn blend_columns_first(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
+        for y in 0..strip.size.height {
+            let row = self.next_row + y;
+            let slot = row as usize % ROWS;
+            let line = &mut self.lines[slot * self.line_length..][..self.line_length];
+            let rows = Rows {
+                bytes: &strip.bytes[y as usize * strip.stride..],
+                stride: strip.stride,
+                width: strip.size.width as usize * strip.layout.bytes(),
+            };
+            convolve::blend_rows(self.level, rows, &[i16::MAX], true, line);
+            if slot + 1 == ROWS || row + 1 == self.needed.height {
+                self.blend_lines(0);
+                self.add_narrow(row - slot as u32, slot as u32 + 1, sink);
+            }
         }
-        self.next_out = last + 1;
+    }
+
+    /// Adds the narrow rows in `pixels`, which stand for source rows from `above` on, to the sums they have a share in.
+    fn add_narrow(&mut self, above: u32, count: u32, sink: &mut impl RowSink) {
+        let width = self.covered.width as usize * 4;
+        let stride = self.horizontal.starts.len() * 4;
+        let (narrow, row) = self.pixels.split_at_mut(ROWS * stride);
+        let size = Size::new(self.covered.width, count);
+        let strip = ImageRef { bytes: narrow, size, stride, layout: PixelLayout::Rgbx };
+        for out in self.next_out..self.covered.height {
+            if self.vertical.starts[out as usize] >= above + count {
+                break;
+            }
+            let at = out as usize % self.line_count * self.narrow_length;
+            let sums = &mut self.narrow[at..at + self.narrow_length];
+            add_rows(self.level, &self.vertical, out, strip, above, sums);
+            if self.vertical.end(out as usize) <= above + count {
+                convolve::round_line(self.level, &sums[..width], self.fraction, &mut row[..width]);
+                sink(out, &row[..width]);
+                self.next_out = out + 1;
+            }
+        }
     }
 
     fn pick(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
@@ -295,6 +369,38 @@ impl Resizer {
             self.next_out += 1;
         }
     }
+}
+
+/// Pillow's order of passes, which shows only where a filter overshoots: columns first, unless the height shrinks by more
+/// than twice as many pixels as the width (since Pillow 13, found by trying; before, always columns first).
+fn columns_first(filter: Filter, geometry: &Geometry) -> bool {
+    let shrinks = |from: u32, to: u32| i64::from(from) - i64::from(to);
+    let height = shrinks(geometry.crop.height, geometry.resized.height);
+    let width = shrinks(geometry.crop.width, geometry.resized.width);
+    filter.overshoots() && !(height > 0 && height > 2 * width)
+}
+
+/// Adds the rows of a strip, which begins at source row `above`, that output row `out` is made of.
+fn add_rows(
+    level: CpuLevel,
+    vertical: &Weights,
+    out: u32,
+    strip: ImageRef<'_>,
+    above: u32,
+    line: &mut [i16],
+) {
+    let (start, end) = (vertical.starts[out as usize], vertical.end(out as usize));
+    let (first, last) = (start.max(above), end.min(above + strip.size.height));
+    if first >= last {
+        return;
+    }
+    let rows = Rows {
+        bytes: &strip.bytes[(first - above) as usize * strip.stride..],
+        stride: strip.stride,
+        width: strip.size.width as usize * strip.layout.bytes(),
+    };
+    let weights = &vertical.of(out as usize)[(first - start) as usize..(last - start) as usize];
+    convolve::blend_rows(level, rows, weights, first == start, line);
 }
 
 fn copy_pixels(source: &[u8], layout: PixelLayout, flip: bool, pixels: &mut [u8]) {

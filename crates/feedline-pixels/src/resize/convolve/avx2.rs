@@ -311,3 +311,26 @@ unsafe fn store_pixels(columns: [__m256i; COLUMN_MULTIPLE], pixels: *mut u8, str
         _mm_storeu_si128(pixels.add(3 * stride).cast(), _mm256_extracti128_si256::<1>(odd));
     }
 }
+
+/// # Safety
+///
+/// Needs AVX2, and as many bytes as the line has elements.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn round_line(line: &[i16], fraction: u32, bytes: &mut [u8]) {
+    let half = _mm256_set1_epi16(1 << (fraction - 1));
+    let shift = _mm_cvtsi32_si128(fraction as i32);
+    let whole = line.len() / STEP * STEP;
+    for x in (0..whole).step_by(STEP) {
+        // SAFETY: 32 elements and bytes from `x` on.
+        unsafe {
+            let first = _mm256_loadu_si256(line.as_ptr().add(x).cast());
+            let second = _mm256_loadu_si256(line.as_ptr().add(x + 16).cast());
+            let first = _mm256_sra_epi16(_mm256_adds_epi16(first, half), shift);
+            let second = _mm256_sra_epi16(_mm256_adds_epi16(second, half), shift);
+            let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(first, second));
+            let centred = _mm256_xor_si256(packed, _mm256_set1_epi8(-128));
+            _mm256_storeu_si256(bytes.as_mut_ptr().add(x).cast(), centred);
+        }
+    }
+    super::scalar::round_line(&line[whole..], fraction, &mut bytes[whole..]);
+}

@@ -15,9 +15,8 @@
 //!
 //! **Arithmetic**, the same at every [`CpuLevel`]: a pixel byte `v` is the 16-bit number `(v - 128) · 256`; a product
 //! with a weight is `(value · weight + 2^14) >> 15`; sums saturate at 16 bits. A weight of one is `2^15`, or `2^14`
-//! for filters that overshoot, which halves the numbers in each pass. Each product is off by at most 1/512 level
-//! (1/128 for the latter in the second pass), so 4 + 4 taps by 1/64 level: rounding to a byte at the end, after both
-//! passes, is the only error that shows.
+//! for filters that overshoot, which halves the numbers to make room. Each product is off by at most 1/512 level
+//! (1/256 for the latter), so 4 + 4 taps by 1/64 level: rounding to a byte is the only error that shows.
 
 mod scalar;
 
@@ -92,12 +91,12 @@ pub(crate) struct Columns<'a> {
     /// Each weight twice, so that one 32-bit load spreads it over a vector.
     pub(crate) weights: &'a [[i16; 2]],
     pub(crate) taps: usize,
-    /// Fraction bits of the result: 8, or 6 for filters that overshoot.
+    /// Fraction bits of the result: 8, or 7 for filters that overshoot.
     pub(crate) fraction: u32,
 }
 
-/// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes a pixel. Returns
-/// nothing; the fourth byte of each pixel is undefined.
+/// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes a pixel. The
+/// fourth byte of each pixel is undefined.
 pub(crate) fn blend_columns(
     level: CpuLevel,
     columns: Columns<'_>,
@@ -121,5 +120,18 @@ pub(crate) fn blend_columns(
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as in `blend_rows`.
         CpuLevel::Neon => unsafe { neon::blend_columns(columns, woven, pixels, stride) },
+    }
+}
+
+/// Rounds a line to bytes.
+pub(crate) fn round_line(level: CpuLevel, line: &[i16], fraction: u32, bytes: &mut [u8]) {
+    assert_eq!(line.len(), bytes.len());
+    match level {
+        CpuLevel::Scalar => scalar::round_line(line, fraction, bytes),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as in `blend_rows`.
+        CpuLevel::Avx2 => unsafe { avx2::round_line(line, fraction, bytes) },
+        #[cfg(target_arch = "aarch64")]
+        CpuLevel::Neon => scalar::round_line(line, fraction, bytes),
     }
 }

@@ -41,6 +41,12 @@ pub(super) fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels: &mut 
     }
 }
 
+pub(super) fn round_line(line: &[i16], fraction: u32, bytes: &mut [u8]) {
+    for (byte, sum) in bytes.iter_mut().zip(line) {
+        *byte = to_byte(*sum, fraction);
+    }
+}
+
 /// A byte as a number around zero, in the upper half of 16 bits.
 fn centred(byte: u8) -> i16 {
     i16::from((byte ^ 0x80).cast_signed()) << 8
