@@ -5,18 +5,22 @@
 //! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
 
 mod cpu;
+mod decode;
 mod error;
 mod geometry;
 mod normalize;
+mod orient;
 mod render;
 mod resize;
 pub mod turbo;
 mod view;
 
 pub use cpu::CpuLevel;
+pub use decode::{Codec, Decoder, Header, probe, sniff};
 pub use error::{Error, Result};
 pub use geometry::{Geometry, Window};
 pub use normalize::{Dtype, Finish, Normalise, TensorLayout};
+pub use orient::Orientation;
 pub use render::{Renderer, Rendering};
 pub use resize::Filter;
 pub use view::{ImageMut, ImageRef, PixelLayout, Region, Size};

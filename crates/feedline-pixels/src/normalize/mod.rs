@@ -160,7 +160,7 @@ impl Writer {
                 self.write_planes(pixels, planes);
             }
             TensorLayout::ChannelsLast => {
-                self.write_packed(pixels, &mut out[y as usize * row * 3..][..row * 3])
+                self.write_packed(pixels, &mut out[y as usize * row * 3..][..row * 3]);
             }
         }
     }

@@ -137,7 +137,9 @@ impl Resizer {
             axis.nearest(positions);
             positions.drain(..first as usize);
             positions.truncate(count as usize);
-            positions.iter_mut().for_each(|position| *position -= origin);
+            for position in positions {
+                *position -= origin;
+            }
         };
         let (covered, needed, crop) = (self.covered, self.needed, geometry.crop);
         select(&mut self.columns, horizontal, covered.x, covered.width, needed.x - crop.x);

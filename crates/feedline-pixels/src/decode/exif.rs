@@ -1,0 +1,98 @@
+//! The orientation, out of EXIF (a small TIFF structure) or, failing that, XMP; as Pillow's `getexif` finds it.
+
+use crate::Orientation;
+
+const ORIENTATION: u16 = 0x0112;
+
+/// Orientation from an EXIF block, with or without the `Exif\0\0` in front. `None` if the tag is missing or the block
+/// makes no sense: bad metadata never stops an image from being decoded.
+pub(crate) fn orientation(block: &[u8]) -> Option<Orientation> {
+    let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
+    let big_endian = match tiff.get(..4)? {
+        b"II*\0" => false,
+        b"MM\0*" => true,
+        _ => return None,
+    };
+    let reader = Reader { tiff, big_endian };
+    let directory = reader.u32(4)? as usize;
+    let entries = usize::from(reader.u16(directory)?);
+    let entry = (0..entries)
+        .map(|index| directory + 2 + index * 12)
+        .find(|at| reader.u16(*at) == Some(ORIENTATION))?;
+    let value = match reader.u16(entry + 2)? {
+        1 => u32::from(*tiff.get(entry + 8)?),
+        3 => u32::from(reader.u16(entry + 8)?),
+        4 => reader.u32(entry + 8)?,
+        _ => return None,
+    };
+    Some(Orientation::from_exif(value))
+}
+
+/// Orientation from an XMP packet: the digit after `tiff:Orientation="` or `tiff:Orientation>`.
+pub(crate) fn xmp_orientation(packet: &[u8]) -> Option<Orientation> {
+    const NAME: &[u8] = b"tiff:Orientation";
+    let at = packet.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
+    let rest = &packet[at..];
+    let value = rest.strip_prefix(b"=\"").or_else(|| rest.strip_prefix(b">"))?;
+    let digit = value.first()?.checked_sub(b'0').filter(|digit| *digit < 10)?;
+    Some(Orientation::from_exif(u32::from(digit)))
+}
+
+struct Reader<'a> {
+    tiff: &'a [u8],
+    big_endian: bool,
+}
+
+impl Reader<'_> {
+    fn u16(&self, at: usize) -> Option<u16> {
+        let bytes = self.tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        let bytes = self.tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(big_endian: bool, value: u16) -> Vec<u8> {
+        let two = |n: u16| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let four = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let mut bytes = if big_endian { b"MM\0*".to_vec() } else { b"II*\0".to_vec() };
+        bytes.extend(four(8));
+        bytes.extend(two(2));
+        bytes.extend([two(0x010F), two(2)].concat());
+        bytes.extend([four(3), four(0)].concat());
+        bytes.extend([two(ORIENTATION), two(3)].concat());
+        bytes.extend(four(1));
+        bytes.extend([two(value), [0, 0]].concat());
+        bytes
+    }
+
+    #[test]
+    fn finds_the_tag() {
+        for big_endian in [false, true] {
+            let bytes = block(big_endian, 6);
+            assert_eq!(orientation(&bytes), Some(Orientation::Turn90));
+            assert_eq!(
+                orientation(&[b"Exif\0\0".to_vec(), bytes.clone()].concat()),
+                Some(Orientation::Turn90)
+            );
+            // Cut anywhere, it is missing, and nothing panics.
+            for length in 0..bytes.len() - 2 {
+                assert_eq!(orientation(&bytes[..length]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn reads_packets() {
+        assert_eq!(xmp_orientation(br#"<x tiff:Orientation="8"/>"#), Some(Orientation::Turn270));
+        assert_eq!(xmp_orientation(b"<tiff:Orientation>3</tiff:Orientation>"), Some(Orientation::Turn180));
+        assert_eq!(xmp_orientation(b"tiff:Orientation"), None);
+    }
+}

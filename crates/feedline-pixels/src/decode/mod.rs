@@ -1,0 +1,241 @@
+//! Encoded bytes of any format → pixels, as Pillow's `Image.open(...).convert("RGB")` gives them.
+//!
+//! [`sniff`] looks at the first bytes, [`probe`] reads headers (size, orientation) without decoding, [`Decoder`] decodes
+//! whole images into its own scratch. Animations give their first frame. Alpha is dropped, not blended: pixels keep
+//! the colour they have behind it. Sixteen-bit samples keep their upper eight bits; for grey ones Pillow clips at 255
+//! instead, which leaves nothing of most such images, so that is the one place where this departs from it.
+//!
+//! Hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) before memory is taken,
+//! files that end early are errors, and no decoder trusts a length it has not compared with the bytes at hand.
+
+mod bmp;
+mod exif;
+mod gif;
+mod png;
+mod tiff;
+mod webp;
+
+use crate::{Error, ImageRef, Orientation, PixelLayout, Result, Size};
+
+/// The formats that can be told apart by their first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Codec {
+    /// JPEG, by `crate::jpeg`.
+    Jpeg,
+    /// PNG and APNG.
+    Png,
+    /// WebP: lossy, lossless, animated.
+    WebP,
+    /// GIF.
+    Gif,
+    /// Windows and OS/2 bitmaps.
+    Bmp,
+    /// TIFF: strips and tiles, uncompressed, LZW, deflate, PackBits, fax.
+    Tiff,
+}
+
+impl Codec {
+    /// Short name, as in errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Codec::Jpeg => "jpeg",
+            Codec::Png => "png",
+            Codec::WebP => "webp",
+            Codec::Gif => "gif",
+            Codec::Bmp => "bmp",
+            Codec::Tiff => "tiff",
+        }
+    }
+
+    fn corrupt(self, offset: usize, reason: impl std::fmt::Display) -> Error {
+        Error::Corrupt { codec: self.name(), offset: offset as u64, reason: reason.to_string() }
+    }
+
+    fn truncated(self, reason: impl std::fmt::Display) -> Error {
+        Error::Truncated { codec: self.name(), reason: reason.to_string() }
+    }
+
+    fn unsupported(self, reason: impl std::fmt::Display) -> Error {
+        Error::Unsupported { codec: self.name(), reason: reason.to_string() }
+    }
+}
+
+/// The format these bytes claim to be, by their first bytes alone.
+pub fn sniff(bytes: &[u8]) -> Option<Codec> {
+    let codec = match bytes {
+        [0xFF, 0xD8, 0xFF, ..] => Codec::Jpeg,
+        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Codec::Png,
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Codec::WebP,
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Codec::Gif,
+        [b'B', b'M', ..] => Codec::Bmp,
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Codec::Tiff,
+        _ => return None,
+    };
+    Some(codec)
+}
+
+/// What headers say about an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its format.
+    pub codec: Codec,
+    /// Width and height as stored, before orientation.
+    pub size: Size,
+    /// Channels of the file's pixels: 1 grey or palette index, 2 grey and alpha, 3 colour, 4 colour and alpha.
+    pub channels: u8,
+    /// Bits of one sample.
+    pub bits: u8,
+    /// How pixels must be turned to be upright.
+    pub orientation: Orientation,
+}
+
+impl Header {
+    /// Width and height after orientation, which is what transforms are drawn for.
+    pub const fn upright_size(&self) -> Size {
+        self.orientation.turn_size(self.size)
+    }
+}
+
+/// Reads headers only: cheap, and nothing is allocated in proportion to what they declare.
+pub fn probe(bytes: &[u8]) -> Result<Header> {
+    let codec = sniff(bytes).ok_or_else(|| unknown(bytes))?;
+    let header = match codec {
+        // The JPEG decoder joins here.
+        Codec::Jpeg => return Err(codec.unsupported("no decoder in this build")),
+        Codec::Png => png::probe(bytes),
+        Codec::WebP => webp::probe(bytes),
+        Codec::Gif => gif::probe(bytes),
+        Codec::Bmp => bmp::probe(bytes),
+        Codec::Tiff => tiff::probe(bytes),
+    }?;
+    if header.size.area() == 0 {
+        return Err(codec.corrupt(0, format!("size {}x{}", header.size.width, header.size.height)));
+    }
+    Ok(header)
+}
+
+fn unknown(bytes: &[u8]) -> Error {
+    if bytes.is_empty() {
+        return Error::UnknownFormat("no bytes".into());
+    }
+    let start = bytes[..bytes.len().min(8)].escape_ascii();
+    Error::UnknownFormat(format!("{} bytes beginning with \"{start}\"", bytes.len()))
+}
+
+/// Buffers that decoders fill and keep.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// The result.
+    pixels: Vec<u8>,
+    /// Samples before they become colours.
+    samples: Vec<u8>,
+}
+
+/// Decodes whole images; owns scratch memory, so keep one per thread.
+#[derive(Debug)]
+pub struct Decoder {
+    scratch: Scratch,
+    upright: Vec<u8>,
+    max_pixels: u64,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// The limit when none is given: Pillow's, past which it refuses to decode.
+    pub const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
+
+    /// A decoder with the default limit.
+    pub fn new() -> Self {
+        Self::with_max_pixels(Self::DEFAULT_MAX_PIXELS)
+    }
+
+    /// A decoder that refuses images of more pixels than this before it takes memory for them.
+    pub fn with_max_pixels(max_pixels: u64) -> Self {
+        Decoder { scratch: Scratch::default(), upright: Vec::new(), max_pixels }
+    }
+
+    /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+        let (header, layout) = self.fill(bytes)?;
+        Ok((header, view(&self.scratch.pixels, header.size, layout)?))
+    }
+
+    /// Decodes the whole image and turns it upright.
+    pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+        let (header, layout) = self.fill(bytes)?;
+        let stored = view(&self.scratch.pixels, header.size, layout)?;
+        Ok((header, header.orientation.apply(stored, &mut self.upright)))
+    }
+
+    fn fill(&mut self, bytes: &[u8]) -> Result<(Header, PixelLayout)> {
+        let header = probe(bytes)?;
+        self.check_size(header.size)?;
+        let scratch = &mut self.scratch;
+        let layout = match header.codec {
+            // The JPEG decoder joins here; `probe` has refused before.
+            Codec::Jpeg => return Err(header.codec.unsupported("no decoder in this build")),
+            Codec::Png => png::decode(bytes, &header, scratch),
+            Codec::WebP => webp::decode(bytes, &header, scratch),
+            Codec::Gif => gif::decode(bytes, &header, scratch),
+            Codec::Bmp => bmp::decode(bytes, &header, scratch),
+            Codec::Tiff => tiff::decode(bytes, &header, scratch),
+        }?;
+        Ok((header, layout))
+    }
+
+    fn check_size(&self, size: Size) -> Result<()> {
+        // Pixels must also be addressable with four bytes each on 32-bit machines.
+        let limit = self.max_pixels.min(isize::MAX as u64 / 4);
+        if size.area() <= limit {
+            return Ok(());
+        }
+        Err(Error::TooLarge { width: size.width, height: size.height, limit })
+    }
+}
+
+fn view(pixels: &[u8], size: Size, layout: PixelLayout) -> Result<ImageRef<'_>> {
+    ImageRef::new(pixels, size, size.width as usize * layout.bytes(), layout)
+}
+
+/// Grey samples to pixels; `step` is the distance from one grey to the next.
+fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) {
+    pixels.clear();
+    pixels.extend(samples.chunks_exact(step).flat_map(|grey| [grey[0], grey[0], grey[0], 255]));
+}
+
+/// Palette indices to pixels; indices past the palette's end are black, as in Pillow.
+fn expand_palette(indices: &[u8], palette: &[[u8; 3]], pixels: &mut Vec<u8>) {
+    let mut table = [[0, 0, 0, 255]; 256];
+    for (entry, [red, green, blue]) in table.iter_mut().zip(palette) {
+        *entry = [*red, *green, *blue, 255];
+    }
+    pixels.clear();
+    pixels.extend(indices.iter().flat_map(|index| table[*index as usize]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell() {
+        assert_eq!(sniff(b"\xFF\xD8\xFF\xE0"), Some(Codec::Jpeg));
+        assert_eq!(sniff(b"RIFF\0\0\0\0WEBPVP8 "), Some(Codec::WebP));
+        assert_eq!(sniff(b"MM\0*"), Some(Codec::Tiff));
+        assert_eq!(sniff(b"<html>"), None);
+        assert_eq!(sniff(b""), None);
+    }
+
+    #[test]
+    fn strangers_are_named() {
+        assert_eq!(probe(b"").unwrap_err().to_string(), "not an image: no bytes");
+        let error = probe(b"<html>\n<body>").unwrap_err().to_string();
+        assert_eq!(error, r#"not an image: 13 bytes beginning with "<html>\n<""#);
+    }
+}
