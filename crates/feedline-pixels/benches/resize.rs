@@ -149,7 +149,7 @@ fn ratios(only: &str) {
         "{:<18} {:<5} {:>12} {:>12} {:>12} {:>12} {:>7} {:>7}",
         "crop", "from", "ours f32", "rival f32", "ours u8", "rival u8", "f32 ×", "u8 ×"
     );
-    for (name, size, region) in CROPS {
+    for (name, size, region) in CROPS.into_iter().filter(|crop| crop.0.starts_with(only)) {
         for layout in [PixelLayout::Rgbx, PixelLayout::Rgb] {
             let bytes = noise(size, layout);
             let image = ImageRef::new(&bytes, size, size.width as usize * layout.bytes(), layout).unwrap();
@@ -164,7 +164,7 @@ fn ratios(only: &str) {
                     round(calls, || ours(&mut renderer, image, region, &float, &mut out)),
                     round(calls, || rival.render(image, region, black_box(&mut floats))),
                     round(calls, || {
-                        ours(&mut renderer, image, region, &byte, &mut out[..byte.output_bytes(OUT)])
+                        ours(&mut renderer, image, region, &byte, &mut out[..byte.output_bytes(OUT)]);
                     }),
                     round(calls, || rival.resize(image, black_box(region))),
                 ];

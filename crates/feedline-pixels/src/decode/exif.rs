@@ -8,17 +8,8 @@ const ORIENTATION: u16 = 0x0112;
 /// makes no sense: bad metadata never stops an image from being decoded.
 pub(crate) fn orientation(block: &[u8]) -> Option<Orientation> {
     let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
-    let big_endian = match tiff.get(..4)? {
-        b"II*\0" => false,
-        b"MM\0*" => true,
-        _ => return None,
-    };
-    let reader = Reader { tiff, big_endian };
-    let directory = reader.u32(4)? as usize;
-    let entries = usize::from(reader.u16(directory)?);
-    let entry = (0..entries)
-        .map(|index| directory + 2 + index * 12)
-        .find(|at| reader.u16(*at) == Some(ORIENTATION))?;
+    let reader = Reader::new(tiff)?;
+    let entry = reader.find(ORIENTATION)?;
     let value = match reader.u16(entry + 2)? {
         1 => u32::from(*tiff.get(entry + 8)?),
         3 => u32::from(reader.u16(entry + 8)?),
@@ -38,13 +29,35 @@ pub(crate) fn xmp_orientation(packet: &[u8]) -> Option<Orientation> {
     Some(Orientation::from_exif(u32::from(digit)))
 }
 
-struct Reader<'a> {
+/// Reads the first directory of a TIFF structure.
+pub(super) struct Reader<'a> {
     tiff: &'a [u8],
     big_endian: bool,
 }
 
-impl Reader<'_> {
-    fn u16(&self, at: usize) -> Option<u16> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(tiff: &'a [u8]) -> Option<Self> {
+        let big_endian = match tiff.get(..4)? {
+            b"II*\0" => false,
+            b"MM\0*" => true,
+            _ => return None,
+        };
+        Some(Reader { tiff, big_endian })
+    }
+
+    /// Where the entry of this tag begins: two bytes each of tag and type, four of count, four of value.
+    pub(super) fn find(&self, tag: u16) -> Option<usize> {
+        let directory = self.u32(4)? as usize;
+        let entries = usize::from(self.u16(directory)?);
+        (0..entries).map(|index| directory + 2 + index * 12).find(|at| self.u16(*at) == Some(tag))
+    }
+
+    /// Which byte of a 16-bit number at `at` is the lower one.
+    pub(super) fn low_byte(&self, at: usize) -> usize {
+        at + usize::from(self.big_endian)
+    }
+
+    pub(super) fn u16(&self, at: usize) -> Option<u16> {
         let bytes = self.tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
         Some(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     }
