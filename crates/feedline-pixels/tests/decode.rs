@@ -33,8 +33,12 @@ fn summary(image: ImageRef<'_>) -> (String, String) {
             hash.update(&pixel[..3]);
         }
     }
-    let digits = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = hash.finalize().iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
     (format!("{}x{}", image.size.width, image.size.height), digits)
+}
+
+fn digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).unwrap()
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn files_that_end_early_are_errors() {
             }
         }
         // The first frame is all that is decoded, and TIFF may keep anything anywhere.
-        let any = golden.name.ends_with(".tiff") || golden.name == "animated.gif";
+        let any = golden.name.contains("tiff") || golden.name == "animated.gif";
         let tail = if any { bytes.len() } else { 80 };
         assert!(accepted <= tail, "{}: {accepted} of {} cuts were accepted", golden.name, bytes.len());
     }

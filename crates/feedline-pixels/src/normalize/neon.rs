@@ -20,7 +20,6 @@ pub(super) unsafe fn write_planes(pixels: &[u8], dtype: Dtype, affine: &Affine, 
     let count = pixels.len() / 4;
     assert!(planes.iter().all(|plane| plane.len() == count * 4));
     let whole = count / STEP * STEP;
-    let mut planes = planes;
     for x in (0..whole).step_by(STEP) {
         // SAFETY: eight pixels are readable at `x`, and eight elements writable in each plane.
         unsafe {

@@ -67,24 +67,20 @@ impl Axis {
         }
     }
 
-    /// Weights of one output position, in double precision and before normalisation, into `weights`; returns the first
-    /// source position.
-    fn fill(self, position: u32, weights: &mut Vec<f64>) -> u32 {
-        weights.clear();
-        let (start, end) = self.bounds(position);
+    /// Weights of one output position from source positions `start` on, before normalisation.
+    fn fill(self, position: u32, start: u32, weights: &mut [f64]) {
         if self.is_identity() {
-            weights.push(1.0);
-            return start;
+            return weights.fill(1.0);
         }
         let center = self.center(position);
         let inverse = 1.0 / self.scale.max(1.0);
-        let distances = (start..end).map(|source| (f64::from(source) - center + 0.5) * inverse);
+        let distances = (start..).map(|source| (f64::from(source) - center + 0.5) * inverse);
+        let weights = weights.iter_mut().zip(distances);
         match self.filter {
             // Apart, so that the usual filter's loop holds no other filter's branches.
-            Filter::Bilinear => weights.extend(distances.map(|x| Filter::Bilinear.weight(x))),
-            filter => weights.extend(distances.map(|x| filter.weight(x))),
+            Filter::Bilinear => weights.for_each(|(weight, x)| *weight = Filter::Bilinear.weight(x)),
+            filter => weights.for_each(|(weight, x)| *weight = filter.weight(x)),
         }
-        start
     }
 }
 
@@ -107,19 +103,25 @@ impl Weights {
     pub(crate) fn build(&mut self, axis: Axis, first: u32, last: u32, reverse: bool, bits: u32) {
         self.starts.clear();
         self.counts.clear();
-        self.values.clear();
         let (origin, _) = axis.bounds(first);
-        let positions = first..last;
-        self.taps =
-            positions.clone().map(|p| axis.bounds(p)).map(|(s, e)| (e - s) as usize).max().unwrap_or(0);
-        self.values.resize(positions.len() * self.taps, 0);
+        let position = |index: u32| if reverse { last - 1 - index } else { first + index };
+        let mut taps = 0;
         for index in 0..last - first {
-            let position = if reverse { last - 1 - index } else { first + index };
-            let start = axis.fill(position, &mut self.exact);
+            let (start, end) = axis.bounds(position(index));
             self.starts.push(start - origin);
-            self.counts.push(self.exact.len() as u32);
-            let at = index as usize * self.taps;
-            quantise(&self.exact, bits, &mut self.values[at..at + self.exact.len()]);
+            self.counts.push(end - start);
+            taps = taps.max(end - start);
+        }
+        self.taps = taps as usize;
+        self.exact.resize(self.taps, 0.0);
+        self.values.clear();
+        self.values.resize(self.starts.len() * self.taps, 0);
+        let outputs = self.values.chunks_exact_mut(self.taps);
+        for (index, values) in (0..).zip(outputs) {
+            let count = self.counts[index as usize] as usize;
+            let exact = &mut self.exact[..count];
+            axis.fill(position(index), origin + self.starts[index as usize], exact);
+            quantise(exact, bits, &mut values[..count]);
         }
     }
 
