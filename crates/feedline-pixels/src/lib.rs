@@ -12,6 +12,7 @@ mod normalize;
 mod orient;
 mod render;
 mod resize;
+pub mod jpeg;
 pub mod turbo;
 mod view;
 

@@ -1,0 +1,126 @@
+//! The decoding loops compiled once for every CPU and once for those with BMI2, whose three-operand shifts take a fifth
+//! off them. The source is the same and safe; only the instruction set differs.
+
+use super::{Irregular, Job, Predictors, Reader, ScanTables, block, lanes, skip_block};
+use crate::CpuLevel;
+use crate::jpeg::idct::Block;
+
+/// Decodes whole MCUs into zeroed `blocks`.
+pub(crate) fn decode_mcus(
+    level: CpuLevel,
+    tables: &ScanTables<'_>,
+    reader: &mut Reader<'_>,
+    predictors: &mut Predictors,
+    blocks: &mut [Block],
+) -> Result<(), Irregular> {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => {
+            // SAFETY: the level says that this CPU has AVX2 and BMI2.
+            unsafe { bmi2::decode_mcus(tables, reader, predictors, blocks) }
+        }
+        _ => decode_mcus_here(tables, reader, predictors, blocks),
+    }
+}
+
+/// Reads over `count` MCUs.
+pub(crate) fn skip_mcus(
+    level: CpuLevel,
+    tables: &ScanTables<'_>,
+    reader: &mut Reader<'_>,
+    predictors: &mut Predictors,
+    count: usize,
+) -> Result<(), Irregular> {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => {
+            // SAFETY: the level says that this CPU has AVX2 and BMI2.
+            unsafe { bmi2::skip_mcus(tables, reader, predictors, count) }
+        }
+        _ => skip_mcus_here(tables, reader, predictors, count),
+    }
+}
+
+/// Decodes all jobs, several at a time.
+pub(crate) fn decode_jobs<'a>(
+    level: CpuLevel,
+    tables: &ScanTables<'_>,
+    jobs: impl Iterator<Item = Job<'a>>,
+) -> Result<(), Irregular> {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => {
+            // SAFETY: the level says that this CPU has AVX2 and BMI2.
+            unsafe { bmi2::decode_jobs(tables, jobs) }
+        }
+        _ => lanes::decode_jobs(tables, jobs),
+    }
+}
+
+#[inline(always)]
+fn decode_mcus_here(
+    tables: &ScanTables<'_>,
+    reader: &mut Reader<'_>,
+    predictors: &mut Predictors,
+    blocks: &mut [Block],
+) -> Result<(), Irregular> {
+    // Copies, so that they can live in registers.
+    let (mut bits, mut dc) = (reader.clone(), *predictors);
+    for mcu in blocks.chunks_exact_mut(tables.slots.len()) {
+        for (slot, coefficients) in tables.slots.iter().zip(mcu) {
+            block(&mut bits, slot, &mut dc, coefficients)?;
+        }
+    }
+    (*reader, *predictors) = (bits, dc);
+    Ok(())
+}
+
+#[inline(always)]
+fn skip_mcus_here(
+    tables: &ScanTables<'_>,
+    reader: &mut Reader<'_>,
+    predictors: &mut Predictors,
+    count: usize,
+) -> Result<(), Irregular> {
+    let (mut bits, mut dc) = (reader.clone(), *predictors);
+    for _ in 0..count {
+        for slot in &tables.slots {
+            skip_block(&mut bits, slot, &mut dc)?;
+        }
+    }
+    (*reader, *predictors) = (bits, dc);
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+mod bmi2 {
+    use super::*;
+
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) fn decode_mcus(
+        tables: &ScanTables<'_>,
+        reader: &mut Reader<'_>,
+        predictors: &mut Predictors,
+        blocks: &mut [Block],
+    ) -> Result<(), Irregular> {
+        decode_mcus_here(tables, reader, predictors, blocks)
+    }
+
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) fn skip_mcus(
+        tables: &ScanTables<'_>,
+        reader: &mut Reader<'_>,
+        predictors: &mut Predictors,
+        count: usize,
+    ) -> Result<(), Irregular> {
+        skip_mcus_here(tables, reader, predictors, count)
+    }
+
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) fn decode_jobs<'a>(
+        tables: &ScanTables<'_>,
+        jobs: impl Iterator<Item = Job<'a>>,
+    ) -> Result<(), Irregular> {
+        lanes::decode_jobs(tables, jobs)
+    }
+}

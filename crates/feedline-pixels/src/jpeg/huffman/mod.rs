@@ -1,0 +1,131 @@
+//! Huffman decoding of blocks: tables made for one lookup per coefficient, a bit reader that never looks at single
+//! bytes, and lanes that decode several independent pieces of a scan in one loop.
+//!
+//! All of it is safe Rust. Bounds checks vanish where an index is masked or comes out of a shift; the one that stays is
+//! the reader's (one predictable comparison per eight bytes loaded).
+
+mod lanes;
+mod level;
+mod reader;
+mod table;
+
+pub(crate) use lanes::Job;
+pub(crate) use level::{decode_jobs, decode_mcus, skip_mcus};
+pub(crate) use reader::Reader;
+pub(crate) use table::{AcTable, DcTable};
+
+use super::idct::Block;
+use super::parse::ZIGZAG;
+
+/// The entropy-coded data do not read as a regular scan would. libjpeg has its own ways with such data, so the caller
+/// must leave the file to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Irregular;
+
+/// Tables of each block of an MCU, in order.
+pub(crate) struct ScanTables<'a> {
+    pub(crate) slots: Vec<Slot<'a>>,
+}
+
+/// What one block of an MCU decodes with.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    pub(crate) component: usize,
+    pub(crate) dc: &'a DcTable,
+    pub(crate) ac: &'a AcTable,
+}
+
+/// DC predictors of up to three components.
+pub(crate) type Predictors = [i32; 3];
+
+/// Natural position by zig-zag index. Longer than a block: an end-of-block moves the index past 127 and writes its zero
+/// to a place that is still zero, a run too long moves it to between 64 and 127 and is found out by that.
+const NATURAL: [u8; 256] = {
+    let mut table = [63; 256];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = ZIGZAG[i];
+        i += 1;
+    }
+    table
+};
+
+/// Set in the zig-zag index of a finished block if it overran.
+const OVERRUN: u32 = 64;
+
+/// The last zig-zag index: at or past it a block is finished.
+const LAST: u32 = 63;
+
+/// Decodes one coefficient into `block`. Needs [`table::MAX_AC_BITS`] bits in the reader.
+#[inline(always)]
+fn coefficient(reader: &mut Reader<'_>, ac: &AcTable, index: &mut u32, block: &mut Block) {
+    let entry = ac.lookup(reader.bits());
+    reader.consume(entry);
+    *index += table::advance(entry);
+    block[usize::from(NATURAL[(*index & 255) as usize] & 63)] = table::value(entry);
+}
+
+/// Reads over one coefficient.
+#[inline(always)]
+fn skip_coefficient(reader: &mut Reader<'_>, ac: &AcTable, index: &mut u32) {
+    let entry = ac.lookup(reader.bits());
+    reader.consume(entry);
+    *index += table::advance(entry);
+}
+
+/// Decodes the difference of a DC coefficient. Needs [`table::MAX_DC_BITS`] bits in the reader.
+#[inline(always)]
+fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
+    let entry = dc.lookup(reader.bits());
+    reader.consume(entry);
+    // An advance other than one marks a code that is not in the table.
+    if table::advance(entry) == 1 { Ok(i32::from(table::value(entry))) } else { Err(Irregular) }
+}
+
+/// Decodes one block into zeroed coefficients.
+#[inline(always)]
+fn block(
+    reader: &mut Reader<'_>,
+    slot: &Slot<'_>,
+    predictors: &mut Predictors,
+    block: &mut Block,
+) -> Result<(), Irregular> {
+    reader.refill()?;
+    let predictor = &mut predictors[slot.component];
+    *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
+    block[0] = *predictor as i16;
+    let mut index = 0;
+    coefficient(reader, slot.ac, &mut index, block);
+    while index < LAST {
+        reader.refill()?;
+        coefficient(reader, slot.ac, &mut index, block);
+        if index >= LAST {
+            break;
+        }
+        coefficient(reader, slot.ac, &mut index, block);
+    }
+    if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) }
+}
+
+/// Reads over one block, keeping only what later ones depend on.
+#[inline(always)]
+fn skip_block(
+    reader: &mut Reader<'_>,
+    slot: &Slot<'_>,
+    predictors: &mut Predictors,
+) -> Result<(), Irregular> {
+    reader.refill()?;
+    let predictor = &mut predictors[slot.component];
+    *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
+    let mut index = 0;
+    skip_coefficient(reader, slot.ac, &mut index);
+    while index < LAST {
+        reader.refill()?;
+        skip_coefficient(reader, slot.ac, &mut index);
+        if index >= LAST {
+            break;
+        }
+        skip_coefficient(reader, slot.ac, &mut index);
+    }
+    if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) }
+}

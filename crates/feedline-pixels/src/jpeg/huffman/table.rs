@@ -1,0 +1,250 @@
+//! Lookup tables whose entries hold the decoded coefficient wherever it fits.
+//!
+//! The first [`LOOKUP_BITS`] bits select an entry. In the common case they contain the whole code and the magnitude
+//! bits behind it, and the entry says: consume so many bits, advance so far in zig-zag order, write this value. Ten bits
+//! were best of 9, 10 and 12: longer tables save slow lookups but fall out of the first-level cache.
+
+use super::super::parse::{HuffmanSpec, NotCovered};
+
+const LOOKUP_BITS: u32 = 10;
+const LOOKUP: usize = 1 << LOOKUP_BITS;
+
+/// Bits an AC coefficient takes at most: a code of 16 and a magnitude of 10. Two of them fit a refill.
+#[cfg(test)]
+pub(super) const MAX_AC_BITS: u32 = 26;
+
+/// Magnitudes of 8-bit images: larger ones are refused, which keeps the number of bits per refill bounded.
+const MAX_AC_SIZE: u8 = 10;
+const MAX_DC_SIZE: u8 = 11;
+
+/// Entry layout: length in bits 0 to 5, advance in bits 8 to 15, value in bits 16 to 31. An advance of zero marks an
+/// entry that does not hold its value: then bits 16 to 23 are the length of the code (zero: longer than the lookup) and
+/// bits 24 to 31 the symbol.
+pub(super) const LENGTH: u32 = 63;
+
+/// Advance of an end-of-block: past every real index, but clear of the overrun bit.
+const END_OF_BLOCK: u32 = 128;
+/// Advance that sets the overrun bit whatever the index was.
+const BAD: u32 = 64;
+
+#[inline(always)]
+pub(super) fn advance(entry: u32) -> u32 {
+    (entry >> 8) & 0xFF
+}
+
+#[inline(always)]
+pub(super) fn value(entry: u32) -> i16 {
+    (entry >> 16) as i16
+}
+
+const fn complete(length: u32, advance: u32, value: i32) -> u32 {
+    length | (advance << 8) | ((value as u32) << 16)
+}
+
+/// The value of `size` magnitude bits at the top of `bits`.
+#[inline(always)]
+fn extend(bits: u64, size: u32) -> i32 {
+    // Shifting in two steps makes a size of zero give zero.
+    let magnitude = ((bits >> 1) >> (63 - size)) as i32;
+    // A leading zero means negative, in ones' complement.
+    let negative = !(bits as i64 >> 63) as i32;
+    magnitude + (negative & ((-1 << size) + 1))
+}
+
+/// Codes by length, for those longer than the lookup.
+struct Canonical {
+    /// One past the largest code of each length, aligned to 16 bits; lengths without codes repeat the one before.
+    limits: [u32; 17],
+    /// What to add to a code of each length to find its symbol.
+    offsets: [i32; 17],
+    symbols: [u8; 256],
+}
+
+impl Canonical {
+    /// Refuses sets of codes that no tree has.
+    fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
+        let mut table = Canonical { limits: [0; 17], offsets: [0; 17], symbols: spec.symbols };
+        let (mut code, mut index) = (0u32, 0);
+        for length in 1..=16 {
+            let count = u32::from(spec.counts[length - 1]);
+            table.offsets[length] = index - code as i32;
+            code += count;
+            index += count as i32;
+            // The code of all ones must stay free, and so libjpeg demands.
+            if code > (1 << length) {
+                return Err(NotCovered);
+            }
+            table.limits[length] = code << (16 - length);
+            code <<= 1;
+        }
+        Ok(table)
+    }
+
+    /// The code at the top of `bits`: its length and symbol.
+    fn decode(&self, bits: u64) -> Option<(u32, u8)> {
+        let top = (bits >> 48) as u32;
+        let length = (1..=16).find(|&length| top < self.limits[length])?;
+        let index = (top >> (16 - length)) as i32 + self.offsets[length];
+        Some((length as u32, *self.symbols.get(index as usize)?))
+    }
+}
+
+/// Fills a lookup table: `complete_entry` gives the entry of a code with its magnitude if it can be complete.
+fn fill(fast: &mut [u32; LOOKUP], codes: &Canonical, complete_entry: impl Fn(u32, u8, u64) -> Option<u32>) {
+    for (i, entry) in fast.iter_mut().enumerate() {
+        let bits = (i as u64) << (64 - LOOKUP_BITS);
+        *entry = match codes.decode(bits) {
+            Some((length, symbol)) if length <= LOOKUP_BITS => complete_entry(length, symbol, bits << length)
+                .unwrap_or((length << 16) | (u32::from(symbol) << 24)),
+            _ => 0,
+        };
+    }
+}
+
+/// A table for AC coefficients.
+pub(crate) struct AcTable {
+    fast: [u32; LOOKUP],
+    codes: Canonical,
+}
+
+impl AcTable {
+    /// Refuses impossible code lengths.
+    pub(crate) fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
+        let codes = Canonical::new(spec)?;
+        let mut fast = [0; LOOKUP];
+        fill(&mut fast, &codes, |length, symbol, rest| {
+            let size = u32::from(symbol & 15);
+            (length + size <= LOOKUP_BITS).then(|| ac_entry(length, symbol, rest))
+        });
+        Ok(AcTable { fast, codes })
+    }
+
+    /// The complete entry for the coefficient at the top of `bits`.
+    #[inline(always)]
+    pub(super) fn lookup(&self, bits: u64) -> u32 {
+        let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
+        if advance(entry) != 0 { entry } else { self.finish(entry, bits) }
+    }
+
+    #[inline(always)]
+    fn finish(&self, entry: u32, bits: u64) -> u32 {
+        let length = (entry >> 16) & 0xFF;
+        if length == 0 {
+            return self.long(bits);
+        }
+        ac_entry(length, (entry >> 24) as u8, bits << length)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(&self, bits: u64) -> u32 {
+        match self.codes.decode(bits) {
+            Some((length, symbol)) => ac_entry(length, symbol, bits << length),
+            None => complete(1, BAD, 0),
+        }
+    }
+}
+
+/// The complete entry of a code of `length` bits with its magnitude at the top of `rest`.
+#[inline(always)]
+fn ac_entry(length: u32, symbol: u8, rest: u64) -> u32 {
+    let (run, size) = (u32::from(symbol >> 4), symbol & 15);
+    if size == 0 {
+        return complete(length, if run == 15 { 16 } else { END_OF_BLOCK }, 0);
+    }
+    if size > MAX_AC_SIZE {
+        return complete(length, BAD, 0);
+    }
+    let size = u32::from(size);
+    complete(length + size, run + 1, extend(rest, size))
+}
+
+/// A table for differences of DC coefficients.
+pub(crate) struct DcTable {
+    fast: [u32; LOOKUP],
+    codes: Canonical,
+}
+
+impl DcTable {
+    /// Refuses impossible code lengths and, as libjpeg does, symbols over 15.
+    pub(crate) fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
+        let codes = Canonical::new(spec)?;
+        let total: usize = spec.counts.iter().map(|&n| usize::from(n)).sum();
+        if spec.symbols[..total].iter().any(|&symbol| symbol > 15) {
+            return Err(NotCovered);
+        }
+        let mut fast = [0; LOOKUP];
+        fill(&mut fast, &codes, |length, symbol, rest| {
+            (length + u32::from(symbol) <= LOOKUP_BITS).then(|| dc_entry(length, symbol, rest))
+        });
+        Ok(DcTable { fast, codes })
+    }
+
+    /// The complete entry for the difference at the top of `bits`.
+    #[inline(always)]
+    pub(super) fn lookup(&self, bits: u64) -> u32 {
+        let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
+        if advance(entry) != 0 { entry } else { self.finish(entry, bits) }
+    }
+
+    #[inline(always)]
+    fn finish(&self, entry: u32, bits: u64) -> u32 {
+        let length = (entry >> 16) & 0xFF;
+        if length == 0 {
+            return self.long(bits);
+        }
+        dc_entry(length, (entry >> 24) as u8, bits << length)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(&self, bits: u64) -> u32 {
+        match self.codes.decode(bits) {
+            Some((length, symbol)) => dc_entry(length, symbol, bits << length),
+            None => complete(1, BAD, 0),
+        }
+    }
+}
+
+#[inline(always)]
+fn dc_entry(length: u32, size: u8, rest: u64) -> u32 {
+    if size > MAX_DC_SIZE {
+        return complete(length, BAD, 0);
+    }
+    let size = u32::from(size);
+    complete(length + size, 1, extend(rest, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(counts: &[u8], symbols: &[u8]) -> HuffmanSpec {
+        let mut spec = HuffmanSpec { counts: [0; 16], symbols: [0; 256] };
+        spec.counts[..counts.len()].copy_from_slice(counts);
+        spec.symbols[..symbols.len()].copy_from_slice(symbols);
+        spec
+    }
+
+    #[test]
+    fn decodes_short_long_and_bad_codes() {
+        // 0: end of block; 10: run 0, size 3; 110: run 2, size 10; 1110 and 12 more ones before the last: size 1.
+        let mut counts = [0; 16];
+        (counts[0], counts[1], counts[2], counts[15]) = (1, 1, 1, 1);
+        let table = AcTable::new(&spec(&counts, &[0x00, 0x03, 0x2A, 0x01])).unwrap();
+        let at = |bits: u64, count: u32| table.lookup(bits << (64 - count));
+        assert_eq!(at(0b0, 1), complete(1, END_OF_BLOCK, 0));
+        assert_eq!(at(0b10_101, 5), complete(5, 1, 5));
+        assert_eq!(at(0b10_010, 5), complete(5, 1, -5));
+        assert_eq!(at(0b110_0000000001, 13), complete(13, 3, -1022));
+        assert_eq!(at(0b1110_0000_0000_0000_1, 17), complete(17, 1, 1));
+        assert_eq!(advance(at(u64::MAX, 64)), BAD);
+        assert!(table.lookup(u64::MAX) & LENGTH <= MAX_AC_BITS);
+    }
+
+    #[test]
+    fn refuses_too_many_codes() {
+        assert!(AcTable::new(&spec(&[3], &[0, 1, 2])).is_err());
+        assert!(DcTable::new(&spec(&[0, 1], &[16])).is_err());
+    }
+}

@@ -1,0 +1,346 @@
+//! JPEG decoding that reads only what a region needs, with exactly libjpeg-turbo's pixels.
+//!
+//! [`Decoder`] is the front. It decodes baseline and extended sequential Huffman files of one or three components
+//! itself, jumping to the region by a seek index if there is one; everything else goes to [`crate::turbo`]. Which way a
+//! file went shows in the time it took and nowhere else. `README.md` in this folder explains the parts.
+
+mod color;
+mod frame;
+mod huffman;
+mod idct;
+mod index;
+mod parse;
+mod region;
+mod render;
+mod scan;
+mod source;
+mod tables;
+mod upsample;
+
+use crate::{CpuLevel, Error, ImageMut, ImageRef, PixelLayout, Region, Result, Size, turbo};
+use frame::{Frame, Scaled};
+use huffman::Irregular;
+use index::{Identity, Index};
+use parse::{Header, NotCovered, Process};
+use region::{Pipeline, Wanted};
+use render::{ImageTarget, SinkTarget, Target};
+use source::{Jumps, SourceScratch, Walk};
+use tables::TableCache;
+
+/// Pixels that an image may have unless [`Decoder::with_pixel_limit`] says otherwise; Pillow's bound for an error.
+pub const DEFAULT_PIXEL_LIMIT: u64 = 178_956_970;
+
+/// Size at which to decode: the DCT gives smaller images for less work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scale {
+    /// As it is.
+    #[default]
+    Full,
+    /// Half the width and height, rounded up.
+    Half,
+    /// A quarter.
+    Quarter,
+    /// An eighth: one pixel per block.
+    Eighth,
+}
+
+impl Scale {
+    /// Samples of a block across, of eight.
+    pub(crate) const fn eighths(self) -> u8 {
+        match self {
+            Scale::Full => 8,
+            Scale::Half => 4,
+            Scale::Quarter => 2,
+            Scale::Eighth => 1,
+        }
+    }
+
+    /// The size that an image has at this scale.
+    pub fn apply(self, size: Size) -> Size {
+        turbo::scaled_size(size, self.eighths())
+    }
+}
+
+/// What a JPEG says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JpegHeader {
+    /// Width and height in pixels, before any EXIF rotation.
+    pub size: Size,
+    /// Colour components: 1 grey, 3 colour, 4 CMYK or YCCK.
+    pub components: u8,
+    /// Bits per sample.
+    pub precision: u8,
+    /// EXIF orientation, 1 to 8; 1 if there is none.
+    pub orientation: u8,
+    /// Progressive: must be decoded whole, cannot be indexed.
+    pub progressive: bool,
+    /// Whether [`Decoder::build_index`] can be expected to give an index.
+    pub indexable: bool,
+}
+
+/// Which decoder gave the pixels. Only of interest for statistics: the pixels are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Path {
+    /// This one, by a seek index.
+    Indexed,
+    /// This one, from the start of the scan.
+    Sequential,
+    /// libjpeg-turbo.
+    Turbo,
+}
+
+/// Reads the header without decoding anything.
+pub fn probe(bytes: &[u8]) -> Result<JpegHeader> {
+    if bytes.get(..2) != Some(&[0xFF, 0xD8]) {
+        return Err(Error::UnknownFormat("no JPEG start marker".into()));
+    }
+    if let Ok(header) = parse::parse(bytes) {
+        return Ok(JpegHeader {
+            size: header.size,
+            components: header.count as u8,
+            precision: header.precision,
+            orientation: header.orientation,
+            progressive: header.process == Process::Progressive,
+            indexable: header.restart_interval == 0 && Frame::new(&header).is_ok(),
+        });
+    }
+    let header = turbo::header(bytes)?;
+    Ok(JpegHeader {
+        size: header.size,
+        components: header.components,
+        precision: header.precision,
+        orientation: 1,
+        progressive: header.progressive,
+        indexable: false,
+    })
+}
+
+/// Decodes JPEGs. Owns all scratch memory: keep one per thread and reuse it.
+pub struct Decoder {
+    level: CpuLevel,
+    pixel_limit: u64,
+    tables: TableCache,
+    scratch: SourceScratch,
+    pipeline: Pipeline,
+    strip: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A covered file, ready to decode.
+struct Opened<'a> {
+    header: Header,
+    frame: Frame,
+    /// From the scan's first byte to the end of the file.
+    data: &'a [u8],
+    identity: Identity,
+}
+
+impl Decoder {
+    /// A decoder with the best kernels of this machine.
+    pub fn new() -> Self {
+        Self::with_level(CpuLevel::detect())
+    }
+
+    /// A decoder that uses the kernels of `level`, which must be [available](CpuLevel::available) here.
+    pub fn with_level(level: CpuLevel) -> Self {
+        let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
+        Decoder {
+            level,
+            pixel_limit: DEFAULT_PIXEL_LIMIT,
+            tables: TableCache::default(),
+            scratch: SourceScratch::default(),
+            pipeline: Pipeline::default(),
+            strip: Vec::new(),
+        }
+    }
+
+    /// Refuses images of more pixels than this before taking memory for them.
+    pub fn with_pixel_limit(mut self, limit: u64) -> Self {
+        self.pixel_limit = limit;
+        self
+    }
+
+    /// Decodes the box `region` (in pixels of the image at `scale`) and hands its rows to `sink` in strips, top to
+    /// bottom, each row once: `sink(y, strip)` where `y` counts from the region's top. A strip is small enough to still
+    /// be in the second-level cache.
+    ///
+    /// `index` is what [`Decoder::build_index`] gave for these bytes; a wrong one is ignored.
+    pub fn decode_region(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        region: Region,
+        scale: Scale,
+        layout: PixelLayout,
+        sink: &mut dyn FnMut(u32, ImageRef<'_>),
+    ) -> Result<Path> {
+        let mut strip = std::mem::take(&mut self.strip);
+        let mut target = SinkTarget { width: region.width, layout, buffer: &mut strip, sink };
+        let done = self.decode(bytes, index, &[region], scale, &mut [&mut target]);
+        self.strip = strip;
+        done
+    }
+
+    /// As [`Decoder::decode_region`], into an image of the region's size.
+    pub fn decode_into(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        region: Region,
+        scale: Scale,
+        out: &mut ImageMut<'_>,
+    ) -> Result<Path> {
+        if out.size != region.size() {
+            return Err(Error::Misuse("the output has not the size of the region".into()));
+        }
+        // The fields of a view are public: look again before relying on them.
+        ImageMut::new(out.bytes, out.size, out.stride, out.layout)?;
+        let mut target = ImageTarget { image: out };
+        self.decode(bytes, index, &[region], scale, &mut [&mut target])
+    }
+
+    /// Decodes several regions of one image, sharing the entropy decoding of what they overlap. Image `i` has the size
+    /// of region `i`.
+    pub fn decode_many(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        regions: &[Region],
+        scale: Scale,
+        out: &mut [ImageMut<'_>],
+    ) -> Result<Path> {
+        let fits = regions.len() == out.len() && regions.iter().zip(&*out).all(|(r, o)| r.size() == o.size);
+        if !fits {
+            return Err(Error::Misuse("the outputs have not the sizes of the regions".into()));
+        }
+        for image in &mut *out {
+            ImageMut::new(image.bytes, image.size, image.stride, image.layout)?;
+        }
+        let mut targets: Vec<_> = out.iter_mut().map(|image| ImageTarget { image }).collect();
+        let mut targets: Vec<&mut dyn Target> = targets.iter_mut().map(|t| t as &mut dyn Target).collect();
+        self.decode(bytes, index, regions, scale, &mut targets)
+    }
+
+    /// A seek index for these bytes, to be kept beside them; `None` for files that cannot have one (progressive,
+    /// arithmetic, CMYK, damaged) and those that need none because they have restart markers.
+    pub fn build_index(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let opened = self.open(bytes).ok()?;
+        if opened.header.restart_interval != 0 || !scan::has_end(opened.data) {
+            return None;
+        }
+        self.tables.prepare(&opened.header).ok()?;
+        let tables = self.tables.scan(&opened.header, &opened.frame)?;
+        let walk = Walk::new(self.level, &opened.frame, 0, &tables, opened.data, &mut self.scratch).ok()?;
+        let checkpoints = walk.checkpoints(opened.frame.mcus_down).ok()?;
+        index::write(opened.identity, opened.frame.components.len(), &checkpoints)
+    }
+
+    /// The file's parts if it is covered and not over the limit.
+    fn open<'a>(&self, bytes: &'a [u8]) -> Result<Opened<'a>, NotCovered> {
+        let header = parse::parse(bytes)?;
+        let frame = Frame::new(&header)?;
+        if frame.size.area() > self.pixel_limit {
+            return Err(NotCovered);
+        }
+        let data = &bytes[header.data_start..];
+        let length = u32::try_from(bytes.len()).map_err(|_| NotCovered)?;
+        let identity = Identity { length, fingerprint: header.fingerprint };
+        Ok(Opened { header, frame, data, identity })
+    }
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        regions: &[Region],
+        scale: Scale,
+        targets: &mut [&mut dyn Target],
+    ) -> Result<Path> {
+        let Ok(opened) = self.open(bytes) else {
+            return self.decode_by_turbo(bytes, regions, scale, targets, |_| 0);
+        };
+        let scaled = Scaled::new(&opened.frame, usize::from(scale.eighths()));
+        for region in regions {
+            region.check_inside(scaled.size)?;
+        }
+        let index = index.and_then(|bytes| Index::read(bytes, opened.identity, &opened.frame));
+        if index.is_none() && !scan::has_end(opened.data) {
+            return Err(truncated());
+        }
+        let path = if index.is_some() { Path::Indexed } else { Path::Sequential };
+        match self.decode_here(&opened, index, &scaled, regions, targets) {
+            Ok(()) => Ok(path),
+            Err(Irregular) => {
+                let delivered: Vec<u32> =
+                    regions.iter().enumerate().map(|(i, r)| self.pipeline.delivered(i, r.y)).collect();
+                self.decode_by_turbo(bytes, regions, scale, targets, |i| delivered[i])
+            }
+        }
+    }
+
+    fn decode_here(
+        &mut self,
+        opened: &Opened<'_>,
+        index: Option<Index<'_>>,
+        scaled: &Scaled,
+        regions: &[Region],
+        targets: &mut [&mut dyn Target],
+    ) -> Result<(), Irregular> {
+        let (header, frame, level) = (&opened.header, &opened.frame, self.level);
+        self.pipeline.reset(regions);
+        self.tables.prepare(header).map_err(|NotCovered| Irregular)?;
+        let tables = self.tables.scan(header, frame).ok_or(Irregular)?;
+        let wanted = Wanted { level, frame, scaled, regions };
+        let scratch = &mut self.scratch;
+        if let Some(index) = index {
+            let mut jumps = Jumps::new(level, &tables, index, opened.data, scratch);
+            return self.pipeline.run(&wanted, &mut jumps, targets);
+        }
+        let interval = header.restart_interval as usize;
+        let mut walk = Walk::new(level, frame, interval, &tables, opened.data, scratch)?;
+        self.pipeline.run(&wanted, &mut walk, targets)
+    }
+
+    /// Lets libjpeg-turbo decode the rows that have not left yet.
+    fn decode_by_turbo(
+        &mut self,
+        bytes: &[u8],
+        regions: &[Region],
+        scale: Scale,
+        targets: &mut [&mut dyn Target],
+        delivered: impl Fn(usize) -> u32,
+    ) -> Result<Path> {
+        let header = probe(bytes)?;
+        if header.size.area() > self.pixel_limit {
+            let Size { width, height } = header.size;
+            return Err(Error::TooLarge { width, height, limit: self.pixel_limit });
+        }
+        if !scan::has_end(bytes) {
+            return Err(truncated());
+        }
+        for (i, (region, target)) in regions.iter().zip(targets).enumerate() {
+            region.check_inside(scale.apply(header.size))?;
+            let skip = delivered(i);
+            let rest = Region::new(region.x, region.y + skip, region.width, region.height - skip);
+            if rest.height == 0 {
+                continue;
+            }
+            let layout = target.layout();
+            let (room, stride) = target.rows(skip, rest.height);
+            let mut out = ImageMut::new(room, rest.size(), stride, layout)?;
+            turbo::decode_region(bytes, rest, scale.eighths(), self.pixel_limit, &mut out)?;
+            target.done(skip, rest.height);
+        }
+        Ok(Path::Turbo)
+    }
+}
+
+fn truncated() -> Error {
+    Error::Truncated { codec: "jpeg", reason: "no end-of-image marker".into() }
+}

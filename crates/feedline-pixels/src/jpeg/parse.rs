@@ -1,0 +1,287 @@
+//! Markers up to the first scan: sizes, tables, colour rules and EXIF orientation, in one pass over the header.
+//!
+//! Strict on purpose: anything that libjpeg would only read with a warning or by guessing is refused here, and the
+//! caller asks libjpeg-turbo instead.
+
+use crate::Size;
+
+/// Why a file is not for this decoder. It may still be a fine JPEG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotCovered;
+
+/// A Huffman table as the file gives it: codes per length, and the symbols in order of their codes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HuffmanSpec {
+    pub(crate) counts: [u8; 16],
+    pub(crate) symbols: [u8; 256],
+}
+
+/// One colour component of the frame, with the tables that the scan assigns to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ComponentSpec {
+    pub(crate) id: u8,
+    pub(crate) h: u8,
+    pub(crate) v: u8,
+    pub(crate) quant: u8,
+    pub(crate) dc: u8,
+    pub(crate) ac: u8,
+}
+
+/// How the frame is coded, from the kind of its SOF marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Process {
+    /// Baseline or extended sequential Huffman.
+    Sequential,
+    Progressive,
+    Arithmetic,
+    Lossless,
+}
+
+/// What the header says.
+pub(crate) struct Header {
+    pub(crate) size: Size,
+    pub(crate) precision: u8,
+    pub(crate) process: Process,
+    pub(crate) components: [ComponentSpec; 4],
+    pub(crate) count: usize,
+    pub(crate) quant: [Option<[u16; 64]>; 4],
+    pub(crate) dc: [Option<HuffmanSpec>; 4],
+    pub(crate) ac: [Option<HuffmanSpec>; 4],
+    pub(crate) restart_interval: u32,
+    pub(crate) jfif: bool,
+    pub(crate) adobe: Option<u8>,
+    /// EXIF orientation, 1 to 8; 1 when absent or nonsense.
+    pub(crate) orientation: u8,
+    /// The first scan holds all components in the frame's order, whole spectrum: the only kind covered.
+    pub(crate) single_scan: bool,
+    /// Where the entropy-coded data starts.
+    pub(crate) data_start: usize,
+    /// A fingerprint of everything that decides how the data decode: frame, tables, scan.
+    pub(crate) fingerprint: u64,
+}
+
+/// Natural (row by row) position of each coefficient in zig-zag order.
+pub(crate) const ZIGZAG: [u8; 64] = [
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
+    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39,
+    46, 53, 60, 61, 54, 47, 55, 62, 63,
+];
+
+/// Reads the header.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Header, NotCovered> {
+    if bytes.get(..2) != Some(&[0xFF, 0xD8]) {
+        return Err(NotCovered);
+    }
+    let mut header = empty();
+    let mut at = 2;
+    let mut frame_seen = false;
+    loop {
+        let (marker, body, next) = segment(bytes, at)?;
+        match marker {
+            0xC4 => header.read_huffman(body)?,
+            0xC0..=0xC3 | 0xC9 | 0xCA if !frame_seen => {
+                header.read_frame(marker, body)?;
+                frame_seen = true;
+            }
+            0xDB => header.read_quant(body)?,
+            0xDD if body.len() == 2 => header.restart_interval = u32::from(word(body, 0)?),
+            0xDA if frame_seen => {
+                header.read_scan(body)?;
+                header.data_start = next;
+                return Ok(header);
+            }
+            0xE0 if body.len() >= 14 && body.starts_with(b"JFIF\0") => header.jfif = true,
+            0xE1 if body.starts_with(b"Exif\0\0") && header.orientation == 0 => {
+                header.orientation = orientation(&body[6..]).unwrap_or(1);
+            }
+            0xEE if body.len() >= 12 && body.starts_with(b"Adobe") => header.adobe = body.get(11).copied(),
+            0xE0..=0xEF | 0xFE => {}
+            // Arithmetic conditioning: legal only beside arithmetic coding, which libjpeg-turbo decodes.
+            0xCC => {}
+            _ => return Err(NotCovered),
+        }
+        // These decide how the data decode; comments and metadata do not.
+        if matches!(marker, 0xC0..=0xC4 | 0xDB | 0xDD) {
+            header.fingerprint = mix(header.fingerprint ^ u64::from(marker), body);
+        }
+        at = next;
+    }
+}
+
+fn empty() -> Header {
+    Header {
+        size: Size::new(0, 0),
+        precision: 0,
+        process: Process::Sequential,
+        components: [ComponentSpec::default(); 4],
+        count: 0,
+        quant: [None; 4],
+        dc: [None; 4],
+        ac: [None; 4],
+        restart_interval: 0,
+        jfif: false,
+        adobe: None,
+        orientation: 0,
+        single_scan: false,
+        data_start: 0,
+        fingerprint: 0x9E37_79B9_7F4A_7C15,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Result<u16, NotCovered> {
+    let pair = bytes.get(at..at + 2).ok_or(NotCovered)?;
+    Ok(u16::from_be_bytes([pair[0], pair[1]]))
+}
+
+/// The marker at `at`, its body without the length, and where the next segment starts.
+fn segment(bytes: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), NotCovered> {
+    if bytes.get(at) != Some(&0xFF) {
+        return Err(NotCovered);
+    }
+    // Any number of fill bytes may precede a marker.
+    while bytes.get(at) == Some(&0xFF) {
+        at += 1;
+    }
+    let marker = *bytes.get(at).ok_or(NotCovered)?;
+    let length = usize::from(word(bytes, at + 1)?);
+    let body = bytes.get(at + 3..at + 1 + length).ok_or(NotCovered)?;
+    Ok((marker, body, at + 1 + length))
+}
+
+/// Folds bytes into a 64-bit fingerprint. Not cryptographic: it catches mix-ups, not attackers, and a decoder that
+/// trusts it stays memory-safe when it is wrong.
+fn mix(seed: u64, bytes: &[u8]) -> u64 {
+    let mut hash = seed;
+    for chunk in bytes.chunks(8) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(padded)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        hash ^= hash >> 32;
+    }
+    hash
+}
+
+impl Header {
+    fn read_frame(&mut self, marker: u8, body: &[u8]) -> Result<(), NotCovered> {
+        self.process = match marker {
+            0xC0 | 0xC1 => Process::Sequential,
+            0xC2 => Process::Progressive,
+            0xC3 => Process::Lossless,
+            _ => Process::Arithmetic,
+        };
+        self.precision = *body.first().ok_or(NotCovered)?;
+        self.size = Size::new(u32::from(word(body, 3)?), u32::from(word(body, 1)?));
+        self.count = usize::from(*body.get(5).ok_or(NotCovered)?);
+        if self.count == 0 || self.count > 4 || body.len() != 6 + 3 * self.count || self.size.area() == 0 {
+            return Err(NotCovered);
+        }
+        for (component, raw) in self.components.iter_mut().zip(body[6..].chunks_exact(3)) {
+            *component =
+                ComponentSpec { id: raw[0], h: raw[1] >> 4, v: raw[1] & 15, quant: raw[2], dc: 0, ac: 0 };
+            if !(1..=4).contains(&component.h) || !(1..=4).contains(&component.v) || raw[2] > 3 {
+                return Err(NotCovered);
+            }
+        }
+        let ids = &self.components[..self.count];
+        let distinct = (0..self.count).all(|i| ids[..i].iter().all(|other| other.id != ids[i].id));
+        if distinct { Ok(()) } else { Err(NotCovered) }
+    }
+
+    fn read_scan(&mut self, body: &[u8]) -> Result<(), NotCovered> {
+        let count = usize::from(*body.first().ok_or(NotCovered)?);
+        if body.len() != 4 + 2 * count {
+            return Err(NotCovered);
+        }
+        let in_order = count == self.count
+            && body[1..=2 * count].chunks_exact(2).zip(&self.components).all(|(raw, c)| raw[0] == c.id);
+        for (component, raw) in self.components.iter_mut().zip(body[1..=2 * count].chunks_exact(2)) {
+            (component.dc, component.ac) = (raw[1] >> 4, raw[1] & 15);
+            if component.dc > 3 || component.ac > 3 {
+                return Err(NotCovered);
+            }
+        }
+        self.single_scan = in_order && body[1 + 2 * count..] == [0, 63, 0];
+        self.orientation = self.orientation.max(1);
+        self.fingerprint = mix(self.fingerprint, body);
+        Ok(())
+    }
+
+    fn read_quant(&mut self, mut body: &[u8]) -> Result<(), NotCovered> {
+        while let Some((&kind, rest)) = body.split_first() {
+            let wide = kind >> 4 != 0;
+            let slot = self.quant.get_mut(usize::from(kind & 15)).ok_or(NotCovered)?;
+            let length = if wide { 128 } else { 64 };
+            let values = rest.get(..length).ok_or(NotCovered)?;
+            let mut table = [0; 64];
+            for (i, &natural) in ZIGZAG.iter().enumerate() {
+                table[usize::from(natural)] = if wide { word(values, 2 * i)? } else { u16::from(values[i]) };
+            }
+            *slot = Some(table);
+            body = &rest[length..];
+        }
+        Ok(())
+    }
+
+    fn read_huffman(&mut self, mut body: &[u8]) -> Result<(), NotCovered> {
+        while let Some((&kind, rest)) = body.split_first() {
+            let tables = match kind >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
+                _ => return Err(NotCovered),
+            };
+            let slot = tables.get_mut(usize::from(kind & 15)).ok_or(NotCovered)?;
+            let counts: [u8; 16] = rest.get(..16).ok_or(NotCovered)?.try_into().map_err(|_| NotCovered)?;
+            let total = counts.iter().map(|&n| usize::from(n)).sum::<usize>();
+            let listed = rest.get(16..16 + total).ok_or(NotCovered)?;
+            let mut symbols = [0; 256];
+            symbols.get_mut(..total).ok_or(NotCovered)?.copy_from_slice(listed);
+            *slot = Some(HuffmanSpec { counts, symbols });
+            body = &rest[16 + total..];
+        }
+        Ok(())
+    }
+}
+
+/// The orientation tag (274) of the first directory of a TIFF structure.
+fn orientation(tiff: &[u8]) -> Option<u8> {
+    let little = match tiff.get(..4)? {
+        b"II*\0" => true,
+        b"MM\0*" => false,
+        _ => return None,
+    };
+    let short = |at: usize| {
+        let pair: [u8; 2] = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    };
+    let long = |at: usize| {
+        let four: [u8; 4] = tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
+    };
+    let directory = long(4)? as usize;
+    for entry in 0..usize::from(short(directory)?) {
+        let at = directory.checked_add(2 + 12 * entry)?;
+        if short(at)? == 0x0112 {
+            let value = short(at + 8)?;
+            return (short(at + 2)? == 3 && (1..=8).contains(&value)).then_some(value as u8);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_orientation_in_both_byte_orders() {
+        let mut little = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0".to_vec();
+        assert_eq!(orientation(&little), Some(6));
+        little[18] = 9;
+        assert_eq!(orientation(&little), None);
+        let big = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x03\0\0";
+        assert_eq!(orientation(big), Some(3));
+        for cut in 0..big.len() {
+            orientation(&big[..cut]);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The pipeline: groups of MCU rows go from a source of coefficients through the renderers of the wanted regions.
+
+use super::frame::{Frame, Scaled, Window};
+use super::huffman::Irregular;
+use super::idct::Block;
+use super::render::{Renderer, Target};
+use super::source::{RowSpan, Source};
+use crate::{CpuLevel, Region};
+
+/// Blocks that a group may hold: with their samples and pixels they stay in a second-level cache of 512 KiB.
+const GROUP_BLOCKS: usize = 1024;
+
+/// MCU rows in a group at most. Several, because a source decodes rows side by side; not many, because rows wait for the
+/// slowest.
+const GROUP_ROWS: usize = 12;
+
+/// Buffers of the pipeline, kept between images.
+#[derive(Default)]
+pub(crate) struct Pipeline {
+    blocks: Vec<Block>,
+    spans: Vec<RowSpan>,
+    renderers: Vec<Renderer>,
+}
+
+/// What the pipeline is to decode: regions of one frame at one scale.
+pub(crate) struct Wanted<'a> {
+    pub(crate) level: CpuLevel,
+    pub(crate) frame: &'a Frame,
+    pub(crate) scaled: &'a Scaled,
+    pub(crate) regions: &'a [Region],
+}
+
+impl Pipeline {
+    /// Decodes `wanted`, rows of region `i` to `targets[i]`.
+    ///
+    /// When the data turn out irregular, rows that have left are still right: they depended only on data before.
+    /// [`Pipeline::delivered`] says how many.
+    pub(crate) fn run(
+        &mut self,
+        wanted: &Wanted<'_>,
+        source: &mut dyn Source,
+        targets: &mut [&mut dyn Target],
+    ) -> Result<(), Irregular> {
+        let Wanted { level, frame, scaled, regions } = *wanted;
+        let windows: Vec<Window> = regions.iter().map(|&region| scaled.window(frame, region)).collect();
+        self.reset(regions);
+        for ((renderer, window), &region) in self.renderers.iter_mut().zip(&windows).zip(regions) {
+            renderer.start(scaled, window, region, GROUP_ROWS);
+        }
+        let rows = (windows.iter().map(|w| w.rows.0).min(), windows.iter().map(|w| w.rows.1).max());
+        let (Some(first), Some(end)) = rows else { return Ok(()) };
+        let mut row = first;
+        while row < end {
+            row = self.plan(row, end, frame, &windows, source.alignment());
+            let length = self.spans.last().map_or(0, |s| s.offset + s.mcus.len() * frame.blocks_per_mcu);
+            if self.blocks.len() < length {
+                self.blocks.resize(length, [0; 64]);
+            }
+            let blocks = &mut self.blocks[..length];
+            blocks.fill([0; 64]);
+            source.fill(&self.spans, blocks)?;
+            for (renderer, target) in self.renderers.iter_mut().zip(&mut *targets) {
+                renderer.push(level, frame, scaled, &self.spans, blocks, *target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the image before: nothing of these regions has left.
+    pub(crate) fn reset(&mut self, regions: &[Region]) {
+        self.renderers.resize_with(regions.len().max(self.renderers.len()), Renderer::default);
+        for (renderer, region) in self.renderers.iter_mut().zip(regions) {
+            renderer.reset(region.y as usize);
+        }
+    }
+
+    /// How many rows of region `i`, which starts at row `top`, have left.
+    pub(crate) fn delivered(&self, i: usize, top: u32) -> u32 {
+        self.renderers.get(i).map_or(0, |renderer| (renderer.next_row() as u32).saturating_sub(top))
+    }
+
+    /// Fills `spans` with a group from MCU row `row` on; returns the row after it.
+    fn plan(
+        &mut self,
+        mut row: usize,
+        end: usize,
+        frame: &Frame,
+        windows: &[Window],
+        alignment: usize,
+    ) -> usize {
+        self.spans.clear();
+        let mut blocks = 0;
+        while row < end && self.spans.len() < GROUP_ROWS {
+            let here = windows.iter().filter(|w| (w.rows.0..w.rows.1).contains(&row));
+            let hull = here.map(|w| w.mcus).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            if let Some((first, last)) = hull {
+                let first = first / alignment * alignment;
+                let length = (last - first) * frame.blocks_per_mcu;
+                if blocks > 0 && blocks + length > GROUP_BLOCKS {
+                    break;
+                }
+                self.spans.push(RowSpan { row, mcus: first..last, offset: blocks });
+                blocks += length;
+            }
+            row += 1;
+        }
+        row
+    }
+}

@@ -1,0 +1,253 @@
+//! Where coefficients come from: a walk through the scan from its start, or jumps by a seek index.
+
+use std::ops::Range;
+
+use super::frame::Frame;
+use super::huffman::{self, Irregular, Job, Predictors, Reader, ScanTables};
+use super::idct::Block;
+use super::index::{Checkpoint, Index, SPACING};
+use super::scan::{PADDING, unstuff};
+use crate::CpuLevel;
+
+/// MCUs of one row whose coefficients are wanted, and where they go in the caller's blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowSpan {
+    pub(crate) row: usize,
+    pub(crate) mcus: Range<usize>,
+    /// The first block's place.
+    pub(crate) offset: usize,
+}
+
+/// Gives the coefficients of MCUs.
+pub(crate) trait Source {
+    /// Spans that start at multiples of this are cheapest, and the only ones asked for.
+    fn alignment(&self) -> usize;
+
+    /// Fills zeroed `blocks` with the coefficients of `spans`, which come in scan order and never overlap earlier ones.
+    fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular>;
+}
+
+/// Scratch that sources keep between images.
+#[derive(Default)]
+pub(crate) struct SourceScratch {
+    /// Entropy-coded bytes without stuffing.
+    bytes: Vec<u8>,
+    /// Pieces of `bytes`, padding excluded.
+    pieces: Vec<Range<usize>>,
+    /// Positions of `FF` bytes in `bytes` that had stuffing behind them.
+    stuffed: Vec<u32>,
+}
+
+/// Reads the scan from start to end.
+pub(crate) struct Walk<'a> {
+    level: CpuLevel,
+    tables: &'a ScanTables<'a>,
+    mcus_across: usize,
+    restart_interval: usize,
+    bytes: &'a [u8],
+    pieces: &'a [Range<usize>],
+    stuffed: &'a [u32],
+    reader: Reader<'a>,
+    predictors: Predictors,
+    /// The MCU that comes next, and the piece it is in.
+    mcu: usize,
+    piece: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// Unstuffs `data` (from the scan's first byte on) and starts at its first MCU.
+    pub(crate) fn new(
+        level: CpuLevel,
+        frame: &Frame,
+        restart_interval: usize,
+        tables: &'a ScanTables<'a>,
+        data: &[u8],
+        scratch: &'a mut SourceScratch,
+    ) -> Result<Self, Irregular> {
+        scratch.bytes.clear();
+        scratch.pieces.clear();
+        scratch.stuffed.clear();
+        let wanted = if restart_interval == 0 { 1 } else { frame.mcus().div_ceil(restart_interval) };
+        let mut at = 0;
+        for number in 0..wanted {
+            let start = scratch.bytes.len();
+            let stuffed = &mut scratch.stuffed;
+            at += unstuff(&data[at..], &mut scratch.bytes, |position| stuffed.push(position as u32));
+            scratch.pieces.push(start..scratch.bytes.len() - PADDING);
+            if number + 1 == wanted {
+                break;
+            }
+            let expected = 0xD0 + (number % 8) as u8;
+            if data.get(at..at + 2) != Some(&[0xFF, expected]) {
+                break;
+            }
+            at += 2;
+        }
+        let scratch: &'a SourceScratch = scratch;
+        Ok(Walk {
+            level,
+            tables,
+            mcus_across: frame.mcus_across,
+            restart_interval,
+            bytes: &scratch.bytes,
+            pieces: &scratch.pieces,
+            stuffed: &scratch.stuffed,
+            reader: Reader::new(&scratch.bytes, 0)?,
+            predictors: [0; 3],
+            mcu: 0,
+            piece: 0,
+        })
+    }
+
+    /// Moves to the start of a restart interval.
+    fn enter(&mut self, piece: usize) -> Result<(), Irregular> {
+        let range = self.pieces.get(piece).ok_or(Irregular)?;
+        self.reader = Reader::new(&self.bytes[range.start..range.end + PADDING], 0)?;
+        self.predictors = [0; 3];
+        self.piece = piece;
+        self.mcu = piece * self.restart_interval;
+        Ok(())
+    }
+
+    /// More bits consumed than the piece has: the data ended early and padding was read.
+    fn check(&self) -> Result<(), Irregular> {
+        let piece = self.pieces.get(self.piece).ok_or(Irregular)?;
+        if self.reader.position() > piece.len() * 8 { Err(Irregular) } else { Ok(()) }
+    }
+
+    /// Up to which MCU the current piece goes on, at most `end`.
+    fn stretch(&mut self, end: usize) -> Result<usize, Irregular> {
+        if self.restart_interval == 0 {
+            return Ok(end);
+        }
+        if self.mcu / self.restart_interval != self.piece {
+            self.check()?;
+            self.enter(self.mcu / self.restart_interval)?;
+        }
+        Ok(end.min((self.piece + 1) * self.restart_interval))
+    }
+
+    /// Reads over MCUs up to `end`.
+    fn skip_to(&mut self, end: usize) -> Result<(), Irregular> {
+        if self.restart_interval != 0 && end / self.restart_interval > self.piece {
+            self.check()?;
+            self.enter(end / self.restart_interval)?;
+        }
+        while self.mcu < end {
+            let stop = self.stretch(end)?;
+            let count = stop - self.mcu;
+            huffman::skip_mcus(self.level, self.tables, &mut self.reader, &mut self.predictors, count)?;
+            self.mcu = stop;
+        }
+        Ok(())
+    }
+
+    /// Walks to the scan's end and returns its checkpoints, the end last. For scans without restart intervals.
+    pub(crate) fn checkpoints(mut self, mcus_down: usize) -> Result<Vec<Checkpoint>, Irregular> {
+        let stuffed = self.stuffed;
+        let mut found = Vec::with_capacity(self.mcus_across.div_ceil(SPACING) * mcus_down + 1);
+        // How many stuffing bytes lie before the reader's position; it only grows.
+        let mut before = 0;
+        let mut note = |walk: &Self| {
+            let position = walk.reader.position();
+            while stuffed.get(before).is_some_and(|&at| (at as usize) < position / 8) {
+                before += 1;
+            }
+            Checkpoint { position: (position + 8 * before) as u64, predictors: walk.predictors }
+        };
+        for row in 0..mcus_down {
+            for column in (0..self.mcus_across).step_by(SPACING) {
+                self.skip_to(row * self.mcus_across + column)?;
+                found.push(note(&self));
+            }
+        }
+        self.skip_to(mcus_down * self.mcus_across)?;
+        found.push(note(&self));
+        self.check()?;
+        Ok(found)
+    }
+}
+
+impl Source for Walk<'_> {
+    fn alignment(&self) -> usize {
+        1
+    }
+
+    fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular> {
+        for span in spans {
+            let first = span.row * self.mcus_across + span.mcus.start;
+            let end = first + span.mcus.len();
+            self.skip_to(first)?;
+            let mut blocks = &mut blocks[span.offset..];
+            while self.mcu < end {
+                let stop = self.stretch(end)?;
+                let (now, later) = blocks.split_at_mut((stop - self.mcu) * self.tables.slots.len());
+                huffman::decode_mcus(self.level, self.tables, &mut self.reader, &mut self.predictors, now)?;
+                self.mcu = stop;
+                blocks = later;
+            }
+        }
+        self.check()
+    }
+}
+
+/// Jumps into the scan by a seek index.
+pub(crate) struct Jumps<'a> {
+    level: CpuLevel,
+    tables: &'a ScanTables<'a>,
+    index: Index<'a>,
+    /// Entropy-coded data from the scan's first byte on.
+    data: &'a [u8],
+    scratch: &'a mut SourceScratch,
+}
+
+impl<'a> Jumps<'a> {
+    /// Starts nowhere: each span is found by itself.
+    pub(crate) fn new(
+        level: CpuLevel,
+        tables: &'a ScanTables<'a>,
+        index: Index<'a>,
+        data: &'a [u8],
+        scratch: &'a mut SourceScratch,
+    ) -> Self {
+        Jumps { level, tables, index, data, scratch }
+    }
+}
+
+impl Source for Jumps<'_> {
+    fn alignment(&self) -> usize {
+        self.index.spacing()
+    }
+
+    fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular> {
+        let scratch = &mut *self.scratch;
+        scratch.bytes.clear();
+        scratch.pieces.clear();
+        for span in spans {
+            let from = self.index.checkpoint(span.row, span.mcus.start).position as usize;
+            let to = self.index.checkpoint(span.row, span.mcus.end.next_multiple_of(self.index.spacing()));
+            let bytes = self.data.get(from / 8..(to.position as usize).div_ceil(8)).ok_or(Irregular)?;
+            let start = scratch.bytes.len();
+            unstuff(bytes, &mut scratch.bytes, |_| {});
+            scratch.pieces.push(start..scratch.bytes.len() - PADDING);
+        }
+        let (index, slots) = (&self.index, self.tables.slots.len());
+        let mut rest = blocks;
+        let mut taken = 0;
+        let jobs = spans.iter().zip(&scratch.pieces).map(|(span, piece)| {
+            let checkpoint = index.checkpoint(span.row, span.mcus.start);
+            let (_, from) = std::mem::take(&mut rest).split_at_mut(span.offset - taken);
+            let (blocks, later) = from.split_at_mut(span.mcus.len() * slots);
+            taken = span.offset + blocks.len();
+            rest = later;
+            Job {
+                data: &scratch.bytes[piece.start..piece.end + PADDING],
+                skip: (checkpoint.position % 8) as u32,
+                limit: piece.len() * 8,
+                predictors: checkpoint.predictors,
+                blocks,
+            }
+        });
+        huffman::decode_jobs(self.level, self.tables, jobs)
+    }
+}
