@@ -102,9 +102,8 @@ fn colors(header: &Header) -> Colors {
     match header.adobe {
         _ if header.jfif => Colors::Ycc,
         Some(0) => Colors::Rgb,
-        Some(_) => Colors::Ycc,
         None if ids == *b"RGB" => Colors::Rgb,
-        None => Colors::Ycc,
+        _ => Colors::Ycc,
     }
 }
 
@@ -176,8 +175,6 @@ impl Plane {
 pub(crate) struct Scaled {
     pub(crate) size: Size,
     pub(crate) planes: Vec<Plane>,
-    /// Output pixels of one MCU, across and down.
-    pub(crate) mcu_height: usize,
 }
 
 impl Scaled {
@@ -187,7 +184,7 @@ impl Scaled {
         let scaled = |n: u32| (n as usize * scale).div_ceil(8);
         let size = Size::new(scaled(frame.size.width) as u32, scaled(frame.size.height) as u32);
         let planes = frame.components.iter().map(|c| plane(frame, c, scale)).collect();
-        Scaled { size, planes, mcu_height: frame.max_v * scale }
+        Scaled { size, planes }
     }
 
     /// What of the frame a region needs.

@@ -274,14 +274,12 @@ impl Decoder {
             return Err(truncated());
         }
         let path = if index.is_some() { Path::Indexed } else { Path::Sequential };
-        match self.decode_here(&opened, index, &scaled, regions, targets) {
-            Ok(()) => Ok(path),
-            Err(Irregular) => {
-                let delivered: Vec<u32> =
-                    regions.iter().enumerate().map(|(i, r)| self.pipeline.delivered(i, r.y)).collect();
-                self.decode_by_turbo(bytes, regions, scale, targets, |i| delivered[i])
-            }
+        if self.decode_here(&opened, index, &scaled, regions, targets).is_ok() {
+            return Ok(path);
         }
+        let rows = regions.iter().enumerate().map(|(i, region)| self.pipeline.delivered(i, region.y));
+        let delivered: Vec<u32> = rows.collect();
+        self.decode_by_turbo(bytes, regions, scale, targets, |i| delivered[i])
     }
 
     fn decode_here(

@@ -95,9 +95,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Header, NotCovered> {
                 header.orientation = orientation(&body[6..]).unwrap_or(1);
             }
             0xEE if body.len() >= 12 && body.starts_with(b"Adobe") => header.adobe = body.get(11).copied(),
-            0xE0..=0xEF | 0xFE => {}
-            // Arithmetic conditioning: legal only beside arithmetic coding, which libjpeg-turbo decodes.
-            0xCC => {}
+            // Metadata, comments, and conditioning for arithmetic coding, which libjpeg-turbo decodes.
+            0xE0..=0xEF | 0xFE | 0xCC => {}
             _ => return Err(NotCovered),
         }
         // These decide how the data decode; comments and metadata do not.

@@ -3,8 +3,10 @@
 //! The bit reader loads eight bytes at a time and must not look at each. So the bytes it needs are copied once into
 //! scratch, which costs about 1 % of a decode: runs without `FF` go in words, and there is one `FF` in 300 bytes.
 
-/// Zero bytes after each piece, so that a reader may load whole words up to its end.
-pub(crate) const PADDING: usize = 16;
+use super::huffman::REACH;
+
+/// Zero bytes after each piece, so that a reader need not look where it ends. A reader runs up to eight bytes ahead.
+pub(crate) const PADDING: usize = REACH + 8;
 
 /// Appends `from` to `to` up to the first marker, and then [`PADDING`]. Returns how many bytes of `from` were read; if
 /// that is less than its length, a marker is there. `stuffed` hears of every `FF` that had a zero behind it, by its
@@ -17,7 +19,6 @@ pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usi
         to.extend_from_slice(&from[at..at + run]);
         at += run;
         match from.get(at..) {
-            None | Some([]) => break at,
             Some([0xFF, 0x00, ..]) => {
                 stuffed(to.len());
                 to.push(0xFF);
@@ -28,7 +29,7 @@ pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usi
                 to.push(0xFF);
                 break at + 1;
             }
-            Some(_) => break at,
+            _ => break at,
         }
     };
     to.extend_from_slice(&[0; PADDING]);

@@ -34,6 +34,8 @@ pub(crate) struct SourceScratch {
     bytes: Vec<u8>,
     /// Pieces of `bytes`, padding excluded.
     pieces: Vec<Range<usize>>,
+    /// DC predictors of each piece.
+    predictors: Vec<Predictors>,
     /// Positions of `FF` bytes in `bytes` that had stuffing behind them.
     stuffed: Vec<u32>,
 }
@@ -223,18 +225,22 @@ impl Source for Jumps<'_> {
         let scratch = &mut *self.scratch;
         scratch.bytes.clear();
         scratch.pieces.clear();
+        scratch.predictors.clear();
         for span in spans {
-            let from = self.index.checkpoint(span.row, span.mcus.start).position as usize;
+            let checkpoint = self.index.checkpoint(span.row, span.mcus.start);
+            let from = checkpoint.position as usize;
             let to = self.index.checkpoint(span.row, span.mcus.end.next_multiple_of(self.index.spacing()));
             let bytes = self.data.get(from / 8..(to.position as usize).div_ceil(8)).ok_or(Irregular)?;
             let start = scratch.bytes.len();
             unstuff(bytes, &mut scratch.bytes, |_| {});
             scratch.pieces.push(start..scratch.bytes.len() - PADDING);
+            scratch.predictors.push(checkpoint.predictors);
         }
         let (index, slots) = (&self.index, self.tables.slots.len());
         let mut rest = blocks;
         let mut taken = 0;
-        let jobs = spans.iter().zip(&scratch.pieces).map(|(span, piece)| {
+        let pieces = scratch.pieces.iter().zip(&mut scratch.predictors);
+        let jobs = spans.iter().zip(pieces).map(|(span, (piece, predictors))| {
             let checkpoint = index.checkpoint(span.row, span.mcus.start);
             let (_, from) = std::mem::take(&mut rest).split_at_mut(span.offset - taken);
             let (blocks, later) = from.split_at_mut(span.mcus.len() * slots);
@@ -244,7 +250,7 @@ impl Source for Jumps<'_> {
                 data: &scratch.bytes[piece.start..piece.end + PADDING],
                 skip: (checkpoint.position % 8) as u32,
                 limit: piece.len() * 8,
-                predictors: checkpoint.predictors,
+                predictors,
                 blocks,
             }
         });

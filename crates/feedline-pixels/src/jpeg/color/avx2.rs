@@ -60,7 +60,8 @@ fn differences(cb: __m256i, cr: __m256i) -> [__m256i; 3] {
     };
     let red = _mm256_add_epi16(scaled(cr, 26345), cr);
     let blue = _mm256_add_epi16(scaled(cb, -14942), _mm256_add_epi16(cb, cb));
-    let factors = _mm256_set1_epi32((18734 << 16) | (-22554 & 0xFFFF));
+    // Pairs of 16-bit factors: -0.34414 for blue, 0.28586 for red.
+    let factors = _mm256_set1_epi32((18734 << 16) + (65536 - 22554));
     let half = _mm256_set1_epi32(1 << 15);
     let sum = |pairs| _mm256_srai_epi32::<16>(_mm256_add_epi32(_mm256_madd_epi16(pairs, factors), half));
     let low = sum(_mm256_unpacklo_epi16(cb, cr));

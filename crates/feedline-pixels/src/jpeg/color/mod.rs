@@ -41,7 +41,7 @@ pub(crate) fn grey(row: &[u8], layout: PixelLayout, out: &mut [u8]) {
         PixelLayout::Rgbx => {
             for (pixel, &value) in out.chunks_exact_mut(4).zip(row) {
                 let value = u32::from(value);
-                pixel.copy_from_slice(&(value * 0x01_0101 | 0xFF00_0000).to_le_bytes());
+                pixel.copy_from_slice(&((value * 0x01_0101) | 0xFF00_0000).to_le_bytes());
             }
         }
     }

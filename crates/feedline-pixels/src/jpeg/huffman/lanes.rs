@@ -4,8 +4,9 @@
 //! could do three or four times the work in that time, and does when given independent chains. So lanes take turns,
 //! coefficient by coefficient; a lane whose piece is finished takes the next from the queue.
 
-use super::{AcTable, Block};
-use super::{Irregular, LAST, OVERRUN, Predictors, Reader, ScanTables, coefficient, difference};
+use super::{
+    AcTable, Block, Irregular, LAST, OVERRUN, Predictors, Reader, ScanTables, coefficient, difference,
+};
 
 /// A piece of a scan: whole MCUs from a known state on.
 pub(crate) struct Job<'a> {
@@ -15,7 +16,7 @@ pub(crate) struct Job<'a> {
     pub(crate) skip: u32,
     /// Bits that belong to this piece, counted from the first byte; more may not be consumed.
     pub(crate) limit: usize,
-    pub(crate) predictors: Predictors,
+    pub(crate) predictors: &'a mut Predictors,
     /// Where the coefficients go: zeroed blocks in MCU order.
     pub(crate) blocks: &'a mut [Block],
 }
@@ -27,68 +28,64 @@ struct Lane<'a, 't> {
     rest: std::slice::IterMut<'a, Block>,
     ac: &'t AcTable,
     slot: usize,
-    predictors: Predictors,
+    /// Elsewhere, because it is indexed by component: that would keep all of the lane out of registers.
+    predictors: &'a mut Predictors,
     overrun: u32,
     limit: usize,
 }
 
 /// Decodes all jobs.
 ///
-/// Three lanes are best on the CPUs tried; the state of four no longer fits the registers.
+/// Two lanes are best here: the state of three does not fit the registers of x86-64, and its spills cost more than the
+/// third chain brings.
 #[inline(always)]
 pub(super) fn decode_jobs<'a>(
     tables: &ScanTables<'_>,
     jobs: impl Iterator<Item = Job<'a>>,
 ) -> Result<(), Irregular> {
     let mut jobs = jobs.filter(|job| !job.blocks.is_empty());
-    let Some(a) = jobs.next() else { return Ok(()) };
-    let a = Lane::start(a, tables)?;
-    let Some(b) = jobs.next() else { return run([a], tables, &mut jobs).map(|_| ()) };
-    let b = Lane::start(b, tables)?;
-    let two = match jobs.next() {
-        None => [a, b],
-        Some(c) => {
-            let ([a, b, c], done) = run([a, b, Lane::start(c, tables)?], tables, &mut jobs)?;
-            match done {
-                0 => [b, c],
-                1 => [a, c],
-                _ => [a, b],
-            }
+    let mut start = || jobs.next().map(|job| Lane::start(job, tables)).transpose();
+    let Some(a) = start()? else { return Ok(()) };
+    let Some(b) = start()? else { return run([a], tables).map(|_| ()) };
+    let mut two = [a, b];
+    loop {
+        let done;
+        (two, done) = run(two, tables)?;
+        let Some(lane) = start()? else {
+            let [a, b] = two;
+            return run([if done == 0 { b } else { a }], tables).map(|_| ());
+        };
+        match done {
+            0 => two[0] = lane,
+            _ => two[1] = lane,
         }
-    };
-    let ([a, b], done) = run(two, tables, &mut jobs)?;
-    run([if done == 0 { b } else { a }], tables, &mut jobs).map(|_| ())
+    }
 }
 
-/// Runs lanes until one has nothing left to do, and says which.
+/// Runs lanes until one has finished its job, and says which. The others are between two coefficients.
 #[inline(always)]
 fn run<'a, 't, const N: usize>(
     mut lanes: [Lane<'a, 't>; N],
     tables: &'t ScanTables<'_>,
-    jobs: &mut impl Iterator<Item = Job<'a>>,
 ) -> Result<([Lane<'a, 't>; N], usize), Irregular> {
-    // Indices are written out, so that each lane's state is plain local variables to the compiler.
+    // Indices are written out and nothing here is called out of line, so that each lane's state can live in registers.
     macro_rules! turn {
         ($i:literal) => {
-            if $i < N && lanes[$i % N].turn() && !lanes[$i % N].next(tables, jobs)? {
+            if $i < N && lanes[$i % N].turn() && !lanes[$i % N].next(tables)? {
+                lanes[$i % N].check()?;
                 return Ok((lanes, $i));
             }
         };
     }
     loop {
-        lanes[0].reader.refill()?;
+        lanes[0].reader.refill();
         if N > 1 {
-            lanes[1 % N].reader.refill()?;
-        }
-        if N > 2 {
-            lanes[2 % N].reader.refill()?;
+            lanes[1 % N].reader.refill();
         }
         turn!(0);
         turn!(1);
-        turn!(2);
         turn!(0);
         turn!(1);
-        turn!(2);
     }
 }
 
@@ -111,6 +108,12 @@ impl<'a, 't> Lane<'a, 't> {
         Ok(lane)
     }
 
+    /// Whether a finished job was regular.
+    #[inline(always)]
+    fn check(&self) -> Result<(), Irregular> {
+        if self.overrun != 0 || self.reader.position() > self.limit { Err(Irregular) } else { Ok(()) }
+    }
+
     /// One coefficient; true when it was the block's last.
     #[inline(always)]
     fn turn(&mut self) -> bool {
@@ -118,17 +121,11 @@ impl<'a, 't> Lane<'a, 't> {
         self.index >= LAST
     }
 
-    /// On to the next block, of this job or the next; false when there is none.
+    /// On to the next block; false when there is none.
     #[inline(always)]
-    fn next(
-        &mut self,
-        tables: &'t ScanTables<'_>,
-        jobs: &mut impl Iterator<Item = Job<'a>>,
-    ) -> Result<bool, Irregular> {
+    fn next(&mut self, tables: &'t ScanTables<'_>) -> Result<bool, Irregular> {
         self.overrun |= self.index & OVERRUN;
-        let Some(block) = self.rest.next() else {
-            return self.next_job(tables, jobs);
-        };
+        let Some(block) = self.rest.next() else { return Ok(false) };
         self.block = block;
         self.slot += 1;
         if self.slot == tables.slots.len() {
@@ -138,30 +135,12 @@ impl<'a, 't> Lane<'a, 't> {
         Ok(true)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn next_job(
-        &mut self,
-        tables: &'t ScanTables<'_>,
-        jobs: &mut impl Iterator<Item = Job<'a>>,
-    ) -> Result<bool, Irregular> {
-        if self.overrun != 0 || self.reader.position() > self.limit {
-            return Err(Irregular);
-        }
-        match jobs.next() {
-            None => Ok(false),
-            Some(job) => {
-                *self = Lane::start(job, tables)?;
-                Ok(true)
-            }
-        }
-    }
-
     /// The block's DC coefficient. Leaves enough bits for one coefficient more.
     #[inline(always)]
     fn first(&mut self, tables: &'t ScanTables<'_>) -> Result<(), Irregular> {
         let slot = &tables.slots[self.slot];
-        self.reader.refill()?;
+        self.reader.begin_block()?;
+        self.reader.refill();
         let predictor = &mut self.predictors[slot.component];
         *predictor = predictor.wrapping_add(difference(&mut self.reader, slot.dc)?);
         self.block[0] = *predictor as i16;

@@ -11,7 +11,7 @@ mod table;
 
 pub(crate) use lanes::Job;
 pub(crate) use level::{decode_jobs, decode_mcus, skip_mcus};
-pub(crate) use reader::Reader;
+pub(crate) use reader::{REACH, Reader};
 pub(crate) use table::{AcTable, DcTable};
 
 use super::idct::Block;
@@ -90,14 +90,15 @@ fn block(
     predictors: &mut Predictors,
     block: &mut Block,
 ) -> Result<(), Irregular> {
-    reader.refill()?;
+    reader.begin_block()?;
+    reader.refill();
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
     block[0] = *predictor as i16;
     let mut index = 0;
     coefficient(reader, slot.ac, &mut index, block);
     while index < LAST {
-        reader.refill()?;
+        reader.refill();
         coefficient(reader, slot.ac, &mut index, block);
         if index >= LAST {
             break;
@@ -114,13 +115,14 @@ fn skip_block(
     slot: &Slot<'_>,
     predictors: &mut Predictors,
 ) -> Result<(), Irregular> {
-    reader.refill()?;
+    reader.begin_block()?;
+    reader.refill();
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
     let mut index = 0;
     skip_coefficient(reader, slot.ac, &mut index);
     while index < LAST {
-        reader.refill()?;
+        reader.refill();
         skip_coefficient(reader, slot.ac, &mut index);
         if index >= LAST {
             break;

@@ -1,39 +1,61 @@
 //! Bits from padded bytes, at least 56 at hand after each refill.
+//!
+//! A refill must not check whether its eight bytes exist: that would be one comparison for every two coefficients. So
+//! the check is made once per block. [`Reader::window`] takes a view of fixed length that is longer than any block, and
+//! refills inside the block index it by a byte, which the compiler knows to stay inside.
 
 use super::{Irregular, table};
 
-/// Reads bits from unstuffed bytes that end in padding.
+/// Bytes that refills of one block can reach: 63 coefficients of at most 26 bits and a DC difference of 27 are 209
+/// bytes, an offset always fits a `u8`, and a refill loads 8.
+pub(crate) const REACH: usize = 256 + 8;
+
+/// Unstuffed bytes, padding included, and a position in them.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     data: &'a [u8],
-    /// Where the next refill loads from.
+    /// Where the current window starts.
     at: usize,
+    /// Bytes loaded since then.
+    offset: usize,
     /// The next bits, highest first.
     bits: u64,
     /// How many of them are valid.
     valid: u32,
+    window: &'a [u8; REACH],
 }
 
 impl<'a> Reader<'a> {
-    /// Starts `skip` (less than 8) bits into `data`.
+    /// Starts `skip` (less than 8) bits into `data`, which ends in at least [`REACH`] bytes of padding.
     pub(crate) fn new(data: &'a [u8], skip: u32) -> Result<Self, Irregular> {
-        let mut reader = Reader { data, at: 0, bits: 0, valid: 0 };
-        reader.refill()?;
+        let window = data.first_chunk().ok_or(Irregular)?;
+        let mut reader = Reader { data, at: 0, offset: 0, bits: 0, valid: 0, window };
+        reader.refill();
         reader.consume(skip & 7);
         Ok(reader)
     }
 
-    /// Tops up to at least 56 bits; fails where the padding ends, long after the data did.
+    /// Prepares for the refills of one block; fails where the padding ends, long after the data did.
+    #[inline(always)]
+    pub(super) fn begin_block(&mut self) -> Result<(), Irregular> {
+        self.at += self.offset;
+        self.offset = 0;
+        self.window = self.data.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(Irregular)?;
+        Ok(())
+    }
+
+    /// Tops up to at least 56 bits.
     ///
     /// Loads eight bytes whatever is needed, and advances over those that fit: loading some bytes twice is cheaper than
     /// finding out how many to load.
     #[inline(always)]
-    pub(crate) fn refill(&mut self) -> Result<(), Irregular> {
-        let bytes = self.data.get(self.at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(Irregular)?;
-        self.bits |= u64::from_be_bytes(*bytes) >> self.valid;
-        self.at += ((63 - self.valid) >> 3) as usize;
-        self.valid |= 56;
-        Ok(())
+    pub(super) fn refill(&mut self) {
+        let offset = self.offset & 0xFF;
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.window[offset..offset + 8]);
+        self.bits |= u64::from_be_bytes(bytes) >> (self.valid & 63);
+        self.offset = offset + ((63 - self.valid) >> 3) as usize;
+        self.valid |= 0x38;
     }
 
     /// The bits at hand, highest first.
@@ -52,6 +74,6 @@ impl<'a> Reader<'a> {
 
     /// Bits consumed since the start of the data.
     pub(crate) fn position(&self) -> usize {
-        self.at * 8 - self.valid as usize
+        (self.at + self.offset) * 8 - self.valid as usize
     }
 }
