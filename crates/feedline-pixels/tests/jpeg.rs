@@ -1,0 +1,298 @@
+//! The JPEG decoder against libjpeg-turbo: same pixels, same verdict on damage, whatever the file and the region.
+
+use feedline_pixels::jpeg::{Decoder, Path, Scale, probe};
+use feedline_pixels::turbo::{self, Encoding};
+use feedline_pixels::{CpuLevel, Error, ImageMut, PixelLayout, Region, Result, Size};
+use proptest::prelude::*;
+
+const LIMIT: u64 = 1 << 24;
+const SCALES: [(Scale, u8); 4] =
+    [(Scale::Full, 8), (Scale::Half, 4), (Scale::Quarter, 2), (Scale::Eighth, 1)];
+
+/// A picture with smooth parts, edges and noise, so that every kind of block occurs.
+fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut pixels = Vec::new();
+    for y in 0..size.height {
+        for x in 0..size.width {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let noise = if (x / 24 + y / 16) % 3 == 0 { (state >> 58) as u32 } else { 0 };
+            let edge = if (x + 2 * y) % 37 < 5 { 90 } else { 0 };
+            for channel in 0..u32::from(channels) {
+                let value = x * (channel + 1) / 2 + y * (3 - channel % 3) + noise * 3 + edge;
+                pixels.push((value % 256) as u8);
+            }
+        }
+    }
+    pixels
+}
+
+fn encoded(encoding: &Encoding, seed: u64) -> Vec<u8> {
+    turbo::encode(&picture(encoding.size, encoding.channels, seed), encoding).unwrap()
+}
+
+fn by_turbo(bytes: &[u8], region: Region, scale: u8, layout: PixelLayout) -> Result<Vec<u8>> {
+    let stride = region.width as usize * layout.bytes();
+    let mut pixels = vec![0; stride * region.height as usize];
+    let mut out = ImageMut::new(&mut pixels, region.size(), stride, layout)?;
+    turbo::decode_region(bytes, region, scale, LIMIT, &mut out)?;
+    Ok(pixels)
+}
+
+fn by_us(
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    index: Option<&[u8]>,
+    region: Region,
+    scale: Scale,
+    layout: PixelLayout,
+) -> Result<(Vec<u8>, Path)> {
+    let stride = region.width as usize * layout.bytes();
+    let mut pixels = vec![0; stride * region.height as usize];
+    let mut out = ImageMut::new(&mut pixels, region.size(), stride, layout)?;
+    let path = decoder.decode_into(bytes, index, region, scale, &mut out)?;
+    Ok((pixels, path))
+}
+
+fn region_of(size: Size, fractions: [u16; 4]) -> Region {
+    let part = |n: u32, f: u16| (u64::from(n) * u64::from(f) / 65536) as u32;
+    let width = 1 + part(size.width, fractions[0]);
+    let height = 1 + part(size.height, fractions[1]);
+    let x = part(size.width - width + 1, fractions[2]);
+    let y = part(size.height - height + 1, fractions[3]);
+    Region::new(x, y, width, height)
+}
+
+fn encodings() -> impl Strategy<Value = Encoding> {
+    let sampling = prop::sample::select(vec![(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2), (1, 4), (2, 4)]);
+    let small = prop_oneof![1..=20u32, 1..=120u32];
+    let tall = prop_oneof![1..=20u32, 1..=90u32];
+    let channels = prop_oneof![1 => Just(1u8), 4 => Just(3u8)];
+    let restart = prop_oneof![3 => Just(0u32), 1 => 1..40u32];
+    (small, tall, channels, 1..=100u8, sampling, restart, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
+        |(width, height, channels, quality, sampling, restart_interval, optimize, rgb_colors)| {
+            let sampling = if channels == 1 || rgb_colors { (1, 1) } else { sampling };
+            let size = Size::new(width, height);
+            let base = Encoding::baseline(size, channels, quality, sampling);
+            Encoding { restart_interval, optimize, rgb_colors, ..base }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn same_pixels_whole_and_in_part(
+        encoding in encodings(),
+        seed in any::<u64>(),
+        regions in prop::collection::vec(any::<[u16; 4]>(), 4),
+        rgbx in any::<bool>(),
+    ) {
+        let bytes = encoded(&encoding, seed);
+        let layout = if rgbx { PixelLayout::Rgbx } else { PixelLayout::Rgb };
+        for level in CpuLevel::available() {
+            let mut decoder = Decoder::with_level(level);
+            let index = decoder.build_index(&bytes);
+            prop_assert_eq!(index.is_some(), encoding.restart_interval == 0);
+            for (scale, eighths) in SCALES {
+                let size = scale.apply(encoding.size);
+                let boxes = regions.iter().map(|&f| region_of(size, f)).chain([Region::whole(size)]);
+                for region in boxes {
+                    let expected = by_turbo(&bytes, region, eighths, layout).unwrap();
+                    for index in [None, index.as_deref()] {
+                        let (pixels, path) =
+                            by_us(&mut decoder, &bytes, index, region, scale, layout).unwrap();
+                        prop_assert!(path != Path::Turbo, "a regular file went to the fallback");
+                        prop_assert!(pixels == expected, "{:?} {:?} {:?}", scale, region, path);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strips_come_once_and_in_order(encoding in encodings(), fractions in any::<[u16; 4]>()) {
+        let bytes = encoded(&encoding, 3);
+        let region = region_of(encoding.size, fractions);
+        let expected = by_turbo(&bytes, region, 8, PixelLayout::Rgbx).unwrap();
+        let mut decoder = Decoder::new();
+        let index = decoder.build_index(&bytes);
+        let mut pixels = Vec::new();
+        let mut rows = 0;
+        let mut sink = |y, strip: feedline_pixels::ImageRef<'_>| {
+            assert_eq!(y, rows);
+            rows += strip.size.height;
+            for y in 0..strip.size.height {
+                pixels.extend_from_slice(strip.row(y));
+            }
+        };
+        decoder
+            .decode_region(&bytes, index.as_deref(), region, Scale::Full, PixelLayout::Rgbx, &mut sink)
+            .unwrap();
+        prop_assert_eq!(rows, region.height);
+        prop_assert!(pixels == expected);
+    }
+
+    #[test]
+    fn several_regions_equal_single_ones(
+        encoding in encodings(),
+        fractions in prop::collection::vec(any::<[u16; 4]>(), 1..5),
+        indexed in any::<bool>(),
+    ) {
+        let bytes = encoded(&encoding, 5);
+        let regions: Vec<Region> = fractions.iter().map(|&f| region_of(encoding.size, f)).collect();
+        let mut decoder = Decoder::new();
+        let index = decoder.build_index(&bytes).filter(|_| indexed);
+        let mut buffers: Vec<Vec<u8>> =
+            regions.iter().map(|r| vec![0; r.size().area() as usize * 3]).collect();
+        let mut out: Vec<ImageMut<'_>> = buffers
+            .iter_mut()
+            .zip(&regions)
+            .map(|(b, r)| ImageMut::new(b, r.size(), r.width as usize * 3, PixelLayout::Rgb).unwrap())
+            .collect();
+        decoder.decode_many(&bytes, index.as_deref(), &regions, Scale::Full, &mut out).unwrap();
+        for (region, buffer) in regions.iter().zip(&buffers) {
+            prop_assert!(*buffer == by_turbo(&bytes, *region, 8, PixelLayout::Rgb).unwrap());
+        }
+    }
+
+    /// Flipped bits: the same pixels as libjpeg-turbo or an error where it has one, with an index of the intact file too.
+    #[test]
+    fn damage_reads_as_libjpeg_reads_it(
+        encoding in encodings(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4),
+        fractions in any::<[u16; 4]>(),
+    ) {
+        let mut bytes = encoded(&encoding, 7);
+        for (at, bit) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+        }
+        same_verdict(&bytes, fractions)?;
+    }
+
+    #[test]
+    fn hostile_indexes_do_no_harm(
+        encoding in encodings(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        fractions in any::<[u16; 4]>(),
+    ) {
+        let bytes = encoded(&encoding, 9);
+        let mut decoder = Decoder::new();
+        let Some(mut index) = decoder.build_index(&bytes) else { return Ok(()) };
+        for (at, value) in flips {
+            let at = at.index(index.len());
+            index[at] = value;
+        }
+        let region = region_of(encoding.size, fractions);
+        // Wrong pixels are possible, as with a damaged file; a panic or an error is not.
+        by_us(&mut decoder, &bytes, Some(&index), region, Scale::Full, PixelLayout::Rgb).unwrap();
+        let noise: Vec<u8> = index.iter().map(|byte| byte.wrapping_mul(37)).collect();
+        let (pixels, _) =
+            by_us(&mut decoder, &bytes, Some(&noise), region, Scale::Full, PixelLayout::Rgb).unwrap();
+        prop_assert!(pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap());
+    }
+}
+
+/// Ours and libjpeg-turbo's pixels agree, or both refuse. A missing end marker is an error here whatever the region.
+fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> std::result::Result<(), TestCaseError> {
+    let Ok(header) = probe(bytes) else {
+        prop_assert!(turbo::header(bytes).is_err());
+        return Ok(());
+    };
+    if header.size.area() > LIMIT {
+        return Ok(());
+    }
+    let mut decoder = Decoder::new().with_pixel_limit(LIMIT);
+    let index = decoder.build_index(bytes);
+    for region in [Region::whole(header.size), region_of(header.size, fractions)] {
+        let ended = bytes.windows(2).any(|pair| pair == [0xFF, 0xD9]);
+        let expected = by_turbo(bytes, region, 8, PixelLayout::Rgb);
+        for index in [None, index.as_deref()] {
+            match by_us(&mut decoder, bytes, index, region, Scale::Full, PixelLayout::Rgb) {
+                Ok((pixels, path)) => {
+                    prop_assert!(
+                        expected.as_ref().is_ok_and(|expected| *expected == pixels),
+                        "{:?} {:?}",
+                        region,
+                        path
+                    );
+                }
+                Err(_) => prop_assert!(expected.is_err() || !ended),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn truncation_at_every_byte_is_an_error() {
+    for (sampling, restart_interval) in [((1, 1), 0), ((2, 2), 0), ((2, 1), 3)] {
+        let base = Encoding::baseline(Size::new(40, 24), 3, 80, sampling);
+        let bytes = encoded(&Encoding { restart_interval, ..base }, 1);
+        let mut decoder = Decoder::new();
+        let index = decoder.build_index(&bytes);
+        for cut in 0..bytes.len() {
+            let region = Region::new(0, 0, 40, 24);
+            for index in [None, index.as_deref()] {
+                let done =
+                    by_us(&mut decoder, &bytes[..cut], index, region, Scale::Full, PixelLayout::Rgb);
+                assert!(done.is_err(), "cut at {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_kinds_go_to_libjpeg_turbo() {
+    let base = Encoding::baseline(Size::new(50, 30), 3, 80, (2, 2));
+    let kinds = [
+        Encoding { progressive: true, ..base },
+        Encoding { arithmetic: true, ..base },
+        Encoding::baseline(Size::new(50, 30), 4, 80, (1, 1)),
+    ];
+    for encoding in kinds {
+        let bytes = encoded(&encoding, 2);
+        let mut decoder = Decoder::new();
+        assert!(decoder.build_index(&bytes).is_none());
+        assert!(!probe(&bytes).unwrap().indexable);
+        let region = Region::new(3, 5, 40, 20);
+        for (scale, eighths) in [(Scale::Full, 8), (Scale::Half, 4)] {
+            let region = if eighths == 8 { region } else { Region::new(1, 2, 20, 10) };
+            let (pixels, path) =
+                by_us(&mut decoder, &bytes, None, region, scale, PixelLayout::Rgb).unwrap();
+            assert_eq!(path, Path::Turbo);
+            assert!(pixels == by_turbo(&bytes, region, eighths, PixelLayout::Rgb).unwrap());
+        }
+    }
+}
+
+#[test]
+fn limits_and_misuse_are_errors() {
+    let bytes = encoded(&Encoding::baseline(Size::new(64, 48), 3, 80, (2, 2)), 2);
+    let whole = Region::new(0, 0, 64, 48);
+    let mut small = Decoder::new().with_pixel_limit(1000);
+    let refused = by_us(&mut small, &bytes, None, whole, Scale::Full, PixelLayout::Rgb);
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    let mut decoder = Decoder::new();
+    for region in [Region::new(0, 0, 65, 1), Region::new(0, 0, 0, 1), Region::new(60, 0, 5, 5)] {
+        let refused = by_us(&mut decoder, &bytes, None, region, Scale::Full, PixelLayout::Rgb);
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    }
+    assert!(probe(b"").is_err() && probe(b"\xFF\xD8\xFF").is_err());
+}
+
+#[test]
+fn baseline_transcode_keeps_the_pixels() {
+    let base = Encoding::baseline(Size::new(90, 70), 3, 85, (2, 2));
+    let progressive = encoded(&Encoding { progressive: true, ..base }, 4);
+    let baseline = turbo::to_baseline(&progressive, LIMIT).unwrap();
+    let mut decoder = Decoder::new();
+    let index = decoder.build_index(&baseline).unwrap();
+    let region = Region::new(11, 13, 60, 40);
+    let (pixels, path) =
+        by_us(&mut decoder, &baseline, Some(&index), region, Scale::Full, PixelLayout::Rgb).unwrap();
+    assert_eq!(path, Path::Indexed);
+    assert!(pixels == by_turbo(&progressive, region, 8, PixelLayout::Rgb).unwrap());
+}
