@@ -263,8 +263,12 @@ impl Format for Folder {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
-    use crate::source::MemorySource;
+    use crate::format::conformance;
+    use crate::source::{LocalSource, MemorySource};
 
     fn folder(names: &[&str]) -> Result<Folder> {
         Folder::open(Arc::new(MemorySource::new(names.iter().map(|n| (*n, n.as_bytes().to_vec())))))
@@ -294,5 +298,69 @@ mod tests {
     fn an_empty_folder_is_an_error_that_helps() {
         let message = folder(&["a/readme.txt"]).unwrap_err().to_string();
         assert!(message.contains("no image") && message.contains(".jpg"), "{message}");
+    }
+
+    struct ImageFolder;
+
+    impl conformance::Subject for ImageFolder {
+        fn write(&self, folder: &Path, images: &[(String, Vec<u8>)]) {
+            fs::create_dir_all(folder.join("class")).unwrap();
+            for (name, bytes) in images {
+                fs::write(folder.join(format!("class/{name}.jpg")), bytes).unwrap();
+            }
+        }
+
+        fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+        }
+
+        fn protection(&self) -> conformance::Protection {
+            conformance::Protection::None
+        }
+    }
+
+    #[test]
+    fn conforms() {
+        conformance::check(&ImageFolder);
+    }
+
+    /// `testdata/folder/make.py` made the list with torchvision.
+    #[test]
+    fn order_and_labels_are_torchvisions() {
+        #[derive(serde::Deserialize)]
+        struct Golden {
+            files: Vec<String>,
+            classes: Vec<String>,
+            samples: Vec<(String, i64)>,
+        }
+        let text = include_str!("../../../../testdata/folder/torchvision.json");
+        let golden: Golden = serde_json::from_str(text).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        for name in &golden.files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        fs::create_dir(root.path().join("empty")).unwrap();
+        std::os::unix::fs::symlink("../b/sub", root.path().join("a/linked")).unwrap();
+        let folder = Folder::open(Arc::new(LocalSource::new(root.path()))).unwrap();
+        assert_eq!(folder.schema.classes.as_ref().unwrap(), &golden.classes);
+        let samples: Vec<(String, i64)> =
+            (0..folder.len()).map(|i| (folder.file(i).unwrap().0.to_owned(), folder.label(i))).collect();
+        assert_eq!(samples, golden.samples);
+        let problems: Vec<String> = folder.problems.iter().map(ToString::to_string).collect();
+        assert!(problems.iter().any(|p| p.contains("empty") && p.contains("no image")), "{problems:?}");
+        assert!(problems.iter().any(|p| p.contains("notes.txt")), "{problems:?}");
+    }
+
+    #[test]
+    fn a_changed_file_is_reported() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("1.jpg");
+        fs::write(&path, b"one").unwrap();
+        let folder = Folder::open(Arc::new(LocalSource::new(root.path()))).unwrap();
+        fs::write(&path, b"longer").unwrap();
+        let error = folder.read(0, &FieldSet::all(2), &mut SampleBuffer::new()).unwrap_err().to_string();
+        assert!(error.contains("1.jpg") && error.contains("had 3 bytes, now has 6"), "{error}");
     }
 }

@@ -9,6 +9,8 @@
 //! before use; errors name the file, the sample and the offset. A format does not decode pictures, does not know
 //! batches or order, and never panics on bad input.
 
+#[cfg(test)]
+mod conformance;
 mod folder;
 mod npy;
 mod pack;

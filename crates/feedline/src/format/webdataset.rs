@@ -450,7 +450,12 @@ impl Format for WebDataset {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::format::conformance;
+    use crate::source::{LocalSource, MemorySource};
 
     #[test]
     fn names_split_as_webdatasets_regular_expression_does() {
@@ -478,5 +483,89 @@ mod tests {
         {
             assert_eq!(is_meta(name), meta, "{name}");
         }
+    }
+
+    /// A ustar header as Python's tarfile writes it.
+    fn header(name: &str, size: usize) -> [u8; 512] {
+        let mut block = [0; 512];
+        block[..name.len()].copy_from_slice(name.as_bytes());
+        block[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
+        block[156] = b'0';
+        block[257..263].copy_from_slice(b"ustar\0");
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    }
+
+    fn add(tar: &mut Vec<u8>, name: &str, bytes: &[u8]) {
+        tar.extend_from_slice(&header(name, bytes.len()));
+        tar.extend_from_slice(bytes);
+        tar.resize(tar.len().next_multiple_of(512), 0);
+    }
+
+    struct Tar;
+
+    impl conformance::Subject for Tar {
+        fn write(&self, folder: &Path, images: &[(String, Vec<u8>)]) {
+            let mut tar = Vec::new();
+            for (name, bytes) in images {
+                add(&mut tar, &format!("{name}.jpg"), bytes);
+                add(&mut tar, &format!("{name}.cls"), b"3");
+            }
+            tar.resize(tar.len() + 1024, 0);
+            fs::write(folder.join("a.tar"), tar).unwrap();
+        }
+
+        fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+        }
+
+        fn protection(&self) -> conformance::Protection {
+            conformance::Protection::Structure
+        }
+    }
+
+    #[test]
+    fn conforms() {
+        conformance::check(&Tar);
+    }
+
+    fn open_bytes(tar: Vec<u8>) -> Result<WebDataset> {
+        WebDataset::open(Arc::new(MemorySource::new([("a.tar", tar)])), vec!["a.tar".to_owned()])
+    }
+
+    #[test]
+    fn a_missing_end_is_a_note_and_a_cut_member_an_error() {
+        let mut tar = Vec::new();
+        add(&mut tar, "a.jpg", b"x");
+        let open = open_bytes(tar.clone()).unwrap();
+        assert_eq!((open.len(), open.problems().len()), (1, 1));
+        let message = open_bytes(tar[..512].to_vec()).unwrap_err().to_string();
+        assert!(message.contains("a.tar") && message.contains("truncated"), "{message}");
+        let mut bad = tar.clone();
+        add(&mut bad, "b.jpg", b"y");
+        bad[1024] ^= 1;
+        let message = open_bytes(bad).unwrap_err().to_string();
+        assert!(message.contains("byte 1024"), "{message}");
+    }
+
+    #[test]
+    fn the_same_suffix_twice_is_refused() {
+        let mut tar = Vec::new();
+        add(&mut tar, "a.jpg", b"x");
+        add(&mut tar, "a.JPG", b"y");
+        assert!(open_bytes(tar).unwrap_err().to_string().contains("twice"));
+    }
+
+    #[test]
+    fn base_256_sizes_are_read() {
+        let mut tar = Vec::new();
+        add(&mut tar, "a.jpg", b"xyz");
+        tar[124..136].copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
+        tar[148..156].copy_from_slice(b"        ");
+        let sum: u32 = tar[..512].iter().map(|b| u32::from(*b)).sum();
+        tar[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        assert_eq!(open_bytes(tar).unwrap().byte_length(0, 1), Some(3));
     }
 }

@@ -138,7 +138,7 @@ impl PackWriter {
         match result {
             Ok(_) => self.cut(),
             Err(Refusal::Read(error)) if self.plan.on_error == OnPackError::Skip => {
-                self.part()?.skip(number, error.to_string());
+                self.part()?.skip(number, &error);
                 Ok(())
             }
             Err(Refusal::Read(error) | Refusal::Write(error)) => Err(error),

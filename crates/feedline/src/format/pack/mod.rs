@@ -54,3 +54,45 @@ fn open(target: &Target) -> Result<Arc<dyn Format>> {
     }
     Ok(Arc::new(reader::Pack::open(source.clone())?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::format::conformance;
+    use crate::owned::{OwnedValue, Sample};
+    use crate::sample::{FieldSpec, Kind, Schema};
+    use crate::source::LocalSource;
+
+    struct SmallPack;
+
+    impl conformance::Subject for SmallPack {
+        fn write(&self, folder: &Path, images: &[(String, Vec<u8>)]) {
+            let fields = vec![FieldSpec::new("name", Kind::Text), FieldSpec::new("image", Kind::Image)];
+            let schema = Schema { fields, classes: None };
+            let options = PackOptions { part_bytes: Some(200), ..PackOptions::default() };
+            let mut writer = PackWriter::create(folder, schema, options).unwrap();
+            for (name, bytes) in images {
+                let text = OwnedValue::Text(name.clone());
+                writer
+                    .push(&Sample::new([("name", text), ("image", OwnedValue::image(&bytes[..]))]))
+                    .unwrap();
+            }
+            writer.finish().unwrap();
+        }
+
+        fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+        }
+
+        fn protection(&self) -> conformance::Protection {
+            conformance::Protection::Everything
+        }
+    }
+
+    #[test]
+    fn conforms() {
+        conformance::check(&SmallPack);
+    }
+}

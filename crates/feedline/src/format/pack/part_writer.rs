@@ -94,10 +94,10 @@ impl PartWriter {
     }
 
     /// Notes a sample that was left out.
-    pub(super) fn skip(&mut self, sample: u64, reason: String) {
+    pub(super) fn skip(&mut self, sample: u64, error: &Error) {
         self.skipped_count += 1;
         if self.skipped.len() < MAX_LISTED {
-            self.skipped.push(Skipped { sample, reason });
+            self.skipped.push(Skipped { sample, reason: portable_reason(error) });
         }
     }
 
@@ -215,6 +215,19 @@ fn skipped_text(count: u64, listed: &[Skipped]) -> Vec<u8> {
         return Vec::new();
     }
     serde_json::to_vec(&(count, listed)).expect("skipped samples are plain data")
+}
+
+/// The reason without paths: a pack's bytes must not tell from where, or under which name, its source was opened.
+fn portable_reason(error: &Error) -> String {
+    let reason = match error {
+        Error::Data { reason, .. } | Error::Sample { reason, .. } => reason.clone(),
+        Error::Storage { action, source, .. } => format!("{action}: {source}"),
+        other => other.to_string(),
+    };
+    match error.location().and_then(|l| l.shard.as_ref()) {
+        Some(shard) if !shard.starts_with('/') => format!("{shard}: {reason}"),
+        _ => reason,
+    }
 }
 
 /// A temporary file that goes when it is not kept.

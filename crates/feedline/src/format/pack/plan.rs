@@ -270,7 +270,7 @@ pub(super) fn write_part_metered(
             Err(Refusal::Write(error)) => return Err(error),
             Err(Refusal::Read(error)) if plan.on_error == OnPackError::Raise => return Err(error),
             Err(Refusal::Read(error)) => {
-                writer.skip(sample, error.to_string());
+                writer.skip(sample, &error);
                 0
             }
         };

@@ -86,7 +86,7 @@ pub fn verify(path: impl AsRef<Path>, workers: usize, progress: &dyn Progress) -
         note(usize::MAX, damaged(MANIFEST_NAME.to_owned(), reason));
     }
     let mut found = damage.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(part, d)| (*part, d.sample, d.offset));
+    found.sort_by_key(|(part, d)| (*part, d.sample));
     let (samples, bytes) = meter.counts();
     Ok(VerifyReport { samples, bytes, damage: found.into_iter().map(|(_, d)| d).collect() })
 }

@@ -1,0 +1,270 @@
+//! The suite that every format runs: what the contract in `mod.rs` promises, checked on real files.
+//!
+//! A format joins by implementing [`Subject`] in a test and calling [`check`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Format;
+use crate::error::Result;
+use crate::sample::{FieldSet, Kind, SampleBuffer, Value};
+
+/// How the suite gets a data set of a format.
+pub(crate) trait Subject: Sync {
+    /// Writes images (name without extension, bytes) below `folder`, in this order.
+    fn write(&self, folder: &Path, images: &[(String, Vec<u8>)]);
+
+    /// Opens what `write` wrote.
+    fn open(&self, folder: &Path) -> Result<Arc<dyn Format>>;
+
+    /// What the format promises about damaged files.
+    fn protection(&self) -> Protection;
+}
+
+/// How much of a file's content the format can vouch for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// Files are samples; their content is the user's business.
+    None,
+    /// Structure is checked, sample bytes are not.
+    Structure,
+    /// Every byte is.
+    Everything,
+}
+
+/// Runs the whole suite.
+pub(crate) fn check(subject: &dyn Subject) {
+    let images = some_images(7);
+    let folder = tempfile::tempdir().unwrap();
+    subject.write(folder.path(), &images);
+    let format = subject.open(folder.path()).unwrap();
+    values_equal_the_input(&*format, &images);
+    random_access_equals_sequential(&*format, &images);
+    many_threads_read(&format, &images);
+    past_the_end_is_an_error(&*format);
+    reading_leaves_no_trace(subject, folder.path(), &images);
+    describes_itself(subject, folder.path(), &*format);
+    replaced_files_are_noticed(subject, &images);
+    one_sample(subject);
+    no_sample(subject);
+    huge_sample(subject);
+    if subject.protection() != Protection::None {
+        truncation_at_every_byte(subject);
+        flipped_bits(subject);
+    }
+}
+
+/// Images with names that sort in this order, some not ASCII; sizes 0 excepted, small and odd.
+fn some_images(count: usize) -> Vec<(String, Vec<u8>)> {
+    let names = ["a", "b c", "k1", "z", "é", "ü ß", "日本"];
+    let bytes = |n: usize| (0..n * 37 + 5).map(|i| (i * 31 + n) as u8).collect();
+    (0..count).map(|n| (format!("{}{n}", names[n % names.len()]), bytes(n))).collect()
+}
+
+fn image_field(format: &dyn Format) -> usize {
+    format.schema().fields.iter().position(|f| f.kind == Kind::Image).expect("an image field")
+}
+
+fn read_image(format: &dyn Format, sample: u64) -> Result<Vec<u8>> {
+    let field = image_field(format);
+    let mut buffer = SampleBuffer::new();
+    format.read(sample, &FieldSet::all(format.schema().fields.len()), &mut buffer)?;
+    match buffer.value(field) {
+        Value::Image { bytes, .. } => Ok(buffer.bytes(bytes).to_vec()),
+        other => panic!("an image expected, not {other:?}"),
+    }
+}
+
+fn values_equal_the_input(format: &dyn Format, images: &[(String, Vec<u8>)]) {
+    assert_eq!(format.len(), images.len() as u64);
+    for (sample, (_, bytes)) in images.iter().enumerate() {
+        assert_eq!(&read_image(format, sample as u64).unwrap(), bytes);
+    }
+}
+
+fn random_access_equals_sequential(format: &dyn Format, images: &[(String, Vec<u8>)]) {
+    let field = image_field(format);
+    let count = format.schema().fields.len();
+    // One buffer for all, as workers have it: nothing of an earlier sample may shine through.
+    let mut buffer = SampleBuffer::new();
+    for step in 0..images.len() * 5 {
+        let sample = step * 3 % images.len();
+        let expected = &images[sample].1;
+        format.read(sample as u64, &FieldSet::only(count, [field]), &mut buffer).unwrap();
+        let Value::Image { bytes, index, .. } = buffer.value(field) else { panic!("an image expected") };
+        assert_eq!((buffer.bytes(bytes), buffer.bytes(index).len()), (&expected[..], 0));
+        let others = (0..count).filter(|f| *f != field);
+        assert!(
+            others.into_iter().all(|f| *buffer.value(f) == Value::Missing),
+            "only the wanted fields are set"
+        );
+        if let Some(length) = format.byte_length(sample as u64, field) {
+            let mut room = vec![0; length as usize];
+            format.read_bytes(sample as u64, field, &mut room).unwrap();
+            assert_eq!(&room, expected);
+        }
+    }
+}
+
+fn many_threads_read(format: &Arc<dyn Format>, images: &[(String, Vec<u8>)]) {
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                for step in 0..200 {
+                    let sample = (thread * 5 + step * 3) % images.len();
+                    assert_eq!(read_image(&**format, sample as u64).unwrap(), images[sample].1);
+                }
+            });
+        }
+    });
+}
+
+fn past_the_end_is_an_error(format: &dyn Format) {
+    for sample in [format.len(), u64::MAX] {
+        assert!(read_image(format, sample).is_err());
+        let _ = format.locate(sample);
+        assert_eq!(format.byte_length(sample, image_field(format)), None);
+    }
+}
+
+/// Every file below `folder` with its content.
+fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut todo = vec![folder.to_path_buf()];
+    while let Some(folder) = todo.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                found.insert(path.clone(), fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// On read-only media nothing can be written; so nothing may be written anywhere else.
+fn reading_leaves_no_trace(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)]) {
+    let before = snapshot(folder);
+    for path in before.keys() {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
+    }
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o555)).unwrap();
+    values_equal_the_input(&*subject.open(folder).unwrap(), images);
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(snapshot(folder), before);
+}
+
+fn describes_itself(subject: &dyn Subject, folder: &Path, format: &dyn Format) {
+    let again = subject.open(folder).unwrap();
+    assert_eq!((again.fingerprint(), again.schema()), (format.fingerprint(), format.schema()));
+    let place = format.locate(0);
+    assert_eq!(place.sample, Some(0));
+    assert!(place.shard.is_some(), "the file is named");
+    let objects = format.objects();
+    let mut extents = Vec::new();
+    format.extents(0, &FieldSet::all(format.schema().fields.len()), &mut extents);
+    assert!(extents.iter().all(|e| (e.object as usize) < objects.len() && e.range.start <= e.range.end));
+}
+
+/// Another data set of the same shape takes the files' places while the first is open: old bytes or an error.
+fn replaced_files_are_noticed(subject: &dyn Subject, images: &[(String, Vec<u8>)]) {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    subject.write(old.path(), images);
+    let other: Vec<_> =
+        images.iter().map(|(n, b)| (n.clone(), b.iter().map(|x| x ^ 255).collect())).collect();
+    subject.write(new.path(), &other);
+    let format = subject.open(old.path()).unwrap();
+    let _ = read_image(&*format, 0).unwrap();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    for path in snapshot(new.path()).keys() {
+        fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
+        fs::rename(path, old.path().join(path.strip_prefix(new.path()).unwrap())).unwrap();
+    }
+    for (sample, (_, bytes)) in images.iter().enumerate() {
+        if let Ok(found) = read_image(&*format, sample as u64) {
+            assert_eq!(&found, bytes);
+        }
+    }
+    let again = subject.open(old.path()).unwrap();
+    values_equal_the_input(&*again, &other);
+}
+
+fn one_sample(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = some_images(1);
+    subject.write(folder.path(), &images);
+    values_equal_the_input(&*subject.open(folder.path()).unwrap(), &images);
+}
+
+/// An empty set opens as one, or is refused with a message.
+fn no_sample(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    subject.write(folder.path(), &[]);
+    match subject.open(folder.path()) {
+        Ok(format) => assert!(format.is_empty() && format.problems().is_empty()),
+        Err(error) => assert!(error.to_string().len() > 20, "{error}"),
+    }
+}
+
+fn huge_sample(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut large = vec![0; (65 << 20) + 3];
+    *large.last_mut().unwrap() = 9;
+    let images = [("a".to_owned(), vec![1, 2, 3]), ("b".to_owned(), large), ("c".to_owned(), vec![4])];
+    subject.write(folder.path(), &images);
+    values_equal_the_input(&*subject.open(folder.path()).unwrap(), &images);
+}
+
+/// As a new file: ext4 waits for the disk when an old one is truncated and written.
+fn rewrite(path: &Path, bytes: &[u8]) {
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+fn truncation_at_every_byte(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = some_images(3);
+    subject.write(folder.path(), &images);
+    for (path, content) in snapshot(folder.path()) {
+        for length in 0..content.len() {
+            rewrite(&path, &content[..length]);
+            right_or_refused(subject, folder.path(), &images, true);
+        }
+        rewrite(&path, &content);
+    }
+    values_equal_the_input(&*subject.open(folder.path()).unwrap(), &images);
+}
+
+fn flipped_bits(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = some_images(3);
+    subject.write(folder.path(), &images);
+    let everything = subject.protection() == Protection::Everything;
+    for (path, content) in snapshot(folder.path()) {
+        let mut damaged = content.clone();
+        for byte in 0..content.len() {
+            // Every bit of every byte takes minutes; each byte gets one, and each bit gets its turn.
+            damaged[byte] ^= 1 << (byte % 8);
+            rewrite(&path, &damaged);
+            right_or_refused(subject, folder.path(), &images, everything);
+            damaged[byte] = content[byte];
+        }
+        rewrite(&path, &content);
+    }
+}
+
+/// Whatever a damaged file still gives is right (if the format can tell), the rest is an error; nothing panics.
+fn right_or_refused(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)], compare: bool) {
+    let Ok(format) = subject.open(folder) else { return };
+    for sample in 0..format.len().min(images.len() as u64) {
+        match read_image(&*format, sample) {
+            Ok(found) if compare => assert_eq!(found, images[sample as usize].1),
+            Ok(_) => {}
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
