@@ -250,7 +250,7 @@ fn rename_only(names: &mut [FieldSpec], fields: &[FieldSpec], name: &str, fits: 
     if let (Some(only), None) = (fitting.next(), fitting.next())
         && fields.iter().all(|f| f.name != name)
     {
-        names[only].name = name.to_owned();
+        name.clone_into(&mut names[only].name);
     }
 }
 

@@ -164,7 +164,7 @@ impl ImageEncoder for Picky {
 
     fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String> {
         *out = EncodedImage { meta: input.meta, ..EncodedImage::default() };
-        if input.bytes.len() % 5 == 0 { Err("I do not like it".to_owned()) } else { Ok(()) }
+        if input.bytes.len().is_multiple_of(5) { Err("I do not like it".to_owned()) } else { Ok(()) }
     }
 }
 
@@ -174,7 +174,7 @@ fn bad_samples_stop_the_pack_or_are_listed() {
     let picky = PackOptions { image: Arc::new(Picky), ..small() };
     let error = photos.pack("raise", &picky).unwrap_err();
     let place = error.location().unwrap().clone();
-    assert!(place.sample.is_some() && place.shard.unwrap().ends_with(".jpg"), "{error}");
+    assert!(place.sample.is_some() && place.shard.unwrap().contains(".jpg"), "{error}");
     let skip = PackOptions { on_error: OnPackError::Skip, ..picky };
     let report = photos.pack("skip", &skip).unwrap();
     assert_eq!((report.samples, report.skipped_count), (24, 6));

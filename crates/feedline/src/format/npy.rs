@@ -118,9 +118,9 @@ fn reorder(header: &Header, data: &[u8], transpose: bool) -> Vec<u8> {
         let from = if transpose { column_major(&index, sides) } else { position };
         let element = &data[from * size..(from + 1) * size];
         if header.big_endian {
-            out.extend(element.iter().rev())
+            out.extend(element.iter().rev());
         } else {
-            out.extend_from_slice(element)
+            out.extend_from_slice(element);
         }
         for (at, side) in index.iter_mut().zip(sides).rev() {
             *at += 1;

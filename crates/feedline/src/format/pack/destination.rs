@@ -101,7 +101,8 @@ fn names(destination: &Path) -> Result<Vec<String>> {
     entries.map(name).collect::<std::io::Result<_>>().map_err(|e| failed("listing", destination, e))
 }
 
-fn is_part(name: &str) -> bool {
+/// Whether this is a part's name.
+pub(super) fn is_part(name: &str) -> bool {
     let number = name.strip_prefix("part-").and_then(|n| n.strip_suffix(".fl"));
     number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -527,8 +527,8 @@ mod tests {
             for (row, (start, fields)) in rows.iter().enumerate() {
                 prop_assert_eq!(index.starts.get(&bytes, row), *start);
                 for (field, kind) in KINDS.iter().enumerate() {
-                    for column in 0..columns_of(*kind).len() {
-                        prop_assert_eq!(index.fields[field].get(&bytes, column, row), fields[field][column]);
+                    for (column, value) in fields[field][..columns_of(*kind).len()].iter().enumerate() {
+                        prop_assert_eq!(index.fields[field].get(&bytes, column, row), *value);
                     }
                 }
             }

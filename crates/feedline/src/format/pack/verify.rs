@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::destination::is_part;
 use super::digest::Digest;
 use super::drive::run_parts;
 use super::layout::{MAX_COLUMNS, Row, at, columns_of};
@@ -98,7 +99,7 @@ fn damaged(file: String, reason: impl Into<String>) -> Damage {
 fn extra_files(source: &dyn Source, manifest: &Manifest) -> Result<Vec<String>> {
     let known: BTreeSet<String> = (0..manifest.parts.len() as u64).map(part_name).collect();
     let mut names = source.children("")?;
-    names.retain(|n| n.starts_with("part-") && n.ends_with(".fl") && !known.contains(n));
+    names.retain(|n| is_part(n) && !known.contains(n));
     names.sort();
     Ok(names)
 }
