@@ -70,7 +70,7 @@ fn sample(number: u64) -> Sample {
     let labels = [0, 1, -1, i64::MAX, i64::MIN];
     let scores = [0.0, -0.5, f64::MAX, f64::INFINITY, 1e-300];
     let present = |value: OwnedValue| if number % 4 == 3 { OwnedValue::Missing } else { value };
-    let array = if number % 2 == 0 {
+    let array = if number.is_multiple_of(2) {
         let bytes = [1.5f32, -2.0, 0.25, 8.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         OwnedValue::Array { dtype: DType::F32, shape: vec![1, 4], bytes }
     } else {
