@@ -143,6 +143,22 @@ fn other_peoples_folders_are_left_alone() {
 }
 
 #[test]
+fn a_pack_never_replaces_its_own_source() {
+    let photos = Photos::new(6);
+    let inside = photos.pack("photos/packed", &small()).unwrap_err().to_string();
+    assert!(inside.contains("the source itself"), "{inside}");
+    assert!(!photos.path("photos/packed").exists());
+    photos.pack("p", &small()).unwrap();
+    let packed = Dataset::open(photos.path("p").display().to_string()).unwrap();
+    let options = PackOptions { overwrite: true, part_bytes: Some(100), ..small() };
+    assert!(pack(&**packed.format(), photos.path("photos/../p"), &options, &()).is_err());
+    assert!(verify(photos.path("p"), 1, &()).unwrap().is_intact());
+    // From pack to pack the content stays what it is.
+    let copy = pack(&**packed.format(), photos.path("q"), &options, &()).unwrap();
+    assert_eq!(copy.fingerprint, packed.fingerprint());
+}
+
+#[test]
 fn an_unfinished_pack_of_other_options_is_not_mixed() {
     let photos = Photos::new(12);
     photos.pack("p", &small()).unwrap();

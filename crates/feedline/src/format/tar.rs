@@ -135,7 +135,7 @@ impl<'a> TarReader<'a> {
             return Err(fault(at, format!("truncated: {left} bytes are too few for a header")));
         }
         let block = self.look(at, BLOCK)?;
-        if block.iter().all(|b| *b == 0) {
+        if block[0] == 0 && block.iter().all(|b| *b == 0) {
             self.done = true;
             return Ok(None);
         }
@@ -191,15 +191,17 @@ impl Header {
 }
 
 fn checksum_matches(block: &[u8]) -> bool {
-    let Some(stored) = number(&block[148..156]) else { return false };
-    let (mut unsigned, mut signed) = (0i64, 0i64);
-    for (at, byte) in block[..BLOCK as usize].iter().enumerate() {
-        let byte = if (148..156).contains(&at) { b' ' } else { *byte };
-        unsigned += i64::from(byte);
-        // Some old tars added signed bytes.
-        signed += i64::from(byte as i8);
+    let Some(stored) = number(&block[148..156]).and_then(|n| i64::try_from(n).ok()) else { return false };
+    // The checksum's own eight bytes count as spaces.
+    let spaces = 8 * i64::from(b' ');
+    let sum = |bytes: &[u8]| i64::from(bytes.iter().map(|b| u32::from(*b)).sum::<u32>());
+    let block = &block[..BLOCK as usize];
+    if stored == sum(block) - sum(&block[148..156]) + spaces {
+        return true;
     }
-    i64::try_from(stored).is_ok_and(|stored| stored == unsigned || stored == signed)
+    // Some old tars added signed bytes.
+    let signed = |bytes: &[u8]| i64::from(bytes.iter().map(|b| i32::from(*b as i8)).sum::<i32>());
+    stored == signed(block) - signed(&block[148..156]) + spaces
 }
 
 /// An octal number ended by a space or zero, or a base-256 number with the top bit set.
@@ -246,4 +248,66 @@ fn read_pax(mut records: &[u8], offset: u64, into: &mut Extension) -> Result<(),
         records = &records[length..];
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::source::{MemorySource, Source};
+
+    /// A header with the right checksum, whatever else is in it.
+    fn sealed(mut block: Vec<u8>) -> Vec<u8> {
+        block.resize(BLOCK as usize, 0);
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    }
+
+    fn walk(bytes: Vec<u8>) -> Result<Vec<Member>, TarFault> {
+        let size = bytes.len() as u64;
+        let object = MemorySource::new([("a", bytes)]).open("a").unwrap();
+        let mut reader = TarReader::new(&*object);
+        let mut members = Vec::new();
+        while let Some(member) = reader.next_member()? {
+            assert!(member.data.start <= member.data.end && member.data.end <= size);
+            members.push(member);
+        }
+        Ok(members)
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_headers_never_panic(
+            blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 512), prop::sample::select(b"0\0xgLK157S".to_vec()), any::<u64>(), any::<bool>()), 1..6),
+        ) {
+            let mut bytes = Vec::new();
+            for (mut block, kind, size, plain) in blocks {
+                block[156] = kind;
+                if plain {
+                    block[124..136].copy_from_slice(format!("{:011o}\0", size % 2000).as_bytes());
+                }
+                bytes.extend(sealed(block));
+            }
+            let _ = walk(bytes);
+        }
+
+        #[test]
+        fn pax_records_never_panic(records in prop::collection::vec(any::<u8>(), 0..64), digits in 0usize..100, key in "(path|size|x)") {
+            let _ = read_pax(&records, 0, &mut Extension::default());
+            let mut half_right = format!("{digits} {key}=").into_bytes();
+            half_right.extend(records);
+            let _ = read_pax(&half_right, 0, &mut Extension::default());
+        }
+    }
+
+    #[test]
+    fn pax_names_and_sizes_override_the_header() {
+        let mut extension = Extension::default();
+        read_pax("15 path=a/\u{e9}.x\n10 size=7\n".as_bytes(), 0, &mut extension).unwrap();
+        assert_eq!((extension.path.as_deref(), extension.size), (Some("a/\u{e9}.x"), Some(7)));
+        assert!(read_pax(b"99 path=a\n", 0, &mut extension).is_err());
+    }
 }

@@ -194,9 +194,19 @@ fn kind_of(suffix: &str) -> Kind {
 struct Shard {
     size: u64,
     suffixes: Vec<String>,
-    keys: Vec<(String, usize)>,
+    /// All keys in one string, and for each sample where its key ends and its members start.
+    key_text: String,
+    keys: Vec<(usize, usize)>,
     members: Vec<MemberEntry>,
     unterminated: bool,
+}
+
+impl Shard {
+    fn last_key(&self) -> Option<&str> {
+        let (end, _) = self.keys.last()?;
+        let start = self.keys.len().checked_sub(2).map_or(0, |before| self.keys[before].0);
+        Some(&self.key_text[start..*end])
+    }
 }
 
 fn scan_all(source: &dyn Source, names: &[String]) -> Result<Vec<Shard>> {
@@ -236,21 +246,24 @@ fn scan(source: &dyn Source, name: &str) -> Result<Shard> {
             continue;
         }
         let Some((key, suffix)) = split_name(&member.name) else { continue };
-        let suffix = suffix.to_lowercase();
-        let field = match numbers.get(&suffix) {
-            Some(field) => *field,
+        // Nearly all suffixes were seen before, in lower case: no allocation for those.
+        let known = numbers.get(suffix).or_else(|| numbers.get(&suffix.to_lowercase())).copied();
+        let field = match known {
+            Some(field) => field,
             None if numbers.len() >= MAX_FIELDS - 1 => {
                 let reason = format!("more than {MAX_FIELDS} different suffixes: this is no WebDataset");
                 return Err(Error::data(place(member.data.start), reason));
             }
             None => {
-                numbers.insert(suffix.clone(), shard.suffixes.len() as u16);
-                shard.suffixes.push(suffix);
-                shard.suffixes.len() as u16 - 1
+                let field = shard.suffixes.len() as u16;
+                numbers.insert(suffix.to_lowercase(), field);
+                shard.suffixes.push(suffix.to_lowercase());
+                field
             }
         };
-        if shard.keys.last().is_none_or(|(last, _)| last != key) {
-            shard.keys.push((key.to_owned(), shard.members.len()));
+        if shard.last_key() != Some(key) {
+            shard.key_text.push_str(key);
+            shard.keys.push((shard.key_text.len(), shard.members.len()));
         }
         let start = shard.keys.last().map_or(0, |(_, start)| *start);
         if shard.members[start..].iter().any(|m| m.field == field) {
@@ -324,7 +337,10 @@ impl Builder {
         self.hasher.update(&shard.size.to_le_bytes());
         self.hasher.update(&(shard.keys.len() as u64).to_le_bytes());
         let ends = shard.keys.iter().skip(1).map(|(_, start)| *start).chain([shard.members.len()]);
-        for ((key, start), end) in shard.keys.iter().zip(ends) {
+        let mut key_start = 0;
+        for ((key_end, start), end) in shard.keys.iter().zip(ends) {
+            let key = &shard.key_text[key_start..*key_end];
+            key_start = *key_end;
             self.keys.push_str(key);
             self.hasher.update(&(key.len() as u64).to_le_bytes());
             self.hasher.update(key.as_bytes());

@@ -27,6 +27,7 @@ pub fn pack(
     progress: &dyn Progress,
 ) -> Result<PackReport> {
     let destination = destination.as_ref();
+    refuse_own_source(source, destination)?;
     let plan = plan_pack(source, options)?;
     let _lock = match destination::prepare(destination, &plan, options.resume, options.overwrite)? {
         Standing::Complete(manifest) => return Ok(PackReport::of(&manifest)),
@@ -35,6 +36,24 @@ pub fn pack(
     let meter = Meter::new(progress, plan.samples());
     write_parts(&plan, source, options, destination, &meter)?;
     commit_pack(&plan, destination)
+}
+
+/// A pack must not replace what it is made of, nor lie inside the image folder it is made of: it would be found there
+/// as one more class when the folder is opened again.
+fn refuse_own_source(source: &dyn Format, destination: &Path) -> Result<()> {
+    let Ok(origin) = Path::new(&source.locate(0).uri).canonicalize() else { return Ok(()) };
+    let target = std::path::absolute(destination).unwrap_or_else(|_| destination.to_path_buf());
+    // The destination need not exist yet; the part of it that does decides.
+    let real = target.ancestors().find_map(|above| {
+        let below = target.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.join(below))
+    });
+    let real = real.unwrap_or(target);
+    if real == origin || (source.name() == "folder" && real.starts_with(&origin)) {
+        let reason = format!("{} is, or lies in, the source itself", destination.display());
+        return Err(Error::option("destination", reason));
+    }
+    Ok(())
 }
 
 fn write_parts(

@@ -460,3 +460,47 @@ pub(super) fn read_part(
     let index = read_index(object, &entry, kinds)?;
     Ok((entry, index))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::FieldSpec;
+    use crate::source::MemorySource;
+
+    /// A thousand million samples: opening costs what the manifest costs.
+    #[test]
+    fn opening_does_not_depend_on_the_number_of_samples() {
+        let entry = PartEntry {
+            samples: 1 << 17,
+            bytes: (12 << 30) + 64,
+            index_offset: 12 << 30,
+            index_length: 0,
+            index_crc32c: 0,
+            digest: [1; 16],
+        };
+        let schema = Schema { fields: vec![FieldSpec::new("image", Kind::Image)], classes: None };
+        let manifest = Manifest::new([0; 16], "as-is", &schema, vec![entry; 8192]);
+        let start = std::time::Instant::now();
+        let pack = Pack::open(Arc::new(MemorySource::new([(MANIFEST_NAME, manifest.to_bytes())]))).unwrap();
+        assert_eq!(pack.len(), 1 << 30);
+        assert_eq!(pack.locate((1 << 30) - 1).shard.as_deref(), Some("part-008191.fl"));
+        assert!(start.elapsed().as_secs_f64() < 2.0, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_manifest_that_does_not_add_up_is_refused() {
+        let schema = Schema { fields: vec![FieldSpec::new("image", Kind::Image)], classes: None };
+        let mut manifest = Manifest::new([0; 16], "as-is", &schema, Vec::new());
+        manifest.samples = 5;
+        let error =
+            Pack::open(Arc::new(MemorySource::new([(MANIFEST_NAME, manifest.to_bytes())]))).unwrap_err();
+        assert!(error.to_string().contains("add up"), "{error}");
+        manifest.samples = 0;
+        let text = String::from_utf8(manifest.to_bytes()).unwrap().replace("[1,0]", "[2,0]");
+        let error =
+            Pack::open(Arc::new(MemorySource::new([(MANIFEST_NAME, text.into_bytes())]))).unwrap_err();
+        assert!(error.to_string().contains("version 2"), "{error}");
+        let text = String::from_utf8(manifest.to_bytes()).unwrap().replace("[1,0]", "[1,7]");
+        assert!(Pack::open(Arc::new(MemorySource::new([(MANIFEST_NAME, text.into_bytes())]))).is_ok());
+    }
+}
