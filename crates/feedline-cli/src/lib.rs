@@ -1,14 +1,97 @@
-//! Skeleton.
+//! The `feedline` command: `pack`, `inspect`, `verify`, `bench`, `doctor` and `demo`.
+//!
+//! [`run`] is all there is: the binary calls it, and so does `python -m feedline`. One implementation, one help text.
+//! Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
+//! error.
 
-use std::process::ExitCode;
+mod args;
+mod bench;
+mod cache;
+mod data;
+mod demo;
+mod doctor;
+mod failure;
+mod inspect;
+mod interrupt;
+mod machine;
+mod manifest;
+mod pack;
+mod progress;
+mod report;
+mod units;
+mod verify;
 
-/// Runs the command line.
-pub fn run(_args: impl IntoIterator<Item = String>) -> ExitCode {
-    ExitCode::from(2)
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+use failure::Failure;
+use report::Output;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// All is well.
+    Ok,
+    /// Something is wrong with the data, or they cannot be read or written.
+    Data,
+    /// The command line makes no sense.
+    Usage,
+    /// Stopped by Ctrl-C.
+    Interrupted,
 }
 
-/// As [`run`], with the exit code as a number.
-pub fn run_code(args: impl IntoIterator<Item = String>) -> u8 {
-    let _ = run(args);
-    2
+impl ExitCode {
+    /// The number a shell sees.
+    pub fn code(self) -> u8 {
+        match self {
+            ExitCode::Ok => 0,
+            ExitCode::Data => 1,
+            ExitCode::Usage => 2,
+            ExitCode::Interrupted => 130,
+        }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        code.code().into()
+    }
+}
+
+/// Runs the command line `args`, the program's name first, and says how it ended. Prints to the process's standard
+/// output and standard error; never ends the process itself, except on a second Ctrl-C.
+pub fn run<I, T>(args: I) -> ExitCode
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let command = match Arguments::try_parse_from(args) {
+        Ok(arguments) => arguments.command,
+        Err(message) => {
+            // Help and version are not mistakes; a reader that went away (`| head`) is none either.
+            let _ = message.print();
+            return if message.use_stderr() { ExitCode::Usage } else { ExitCode::Ok };
+        }
+    };
+    let mut output = Output::new(command.wants_json());
+    match dispatch(&command, &mut output) {
+        Ok(code) => code,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Pack(args) => pack::run(args, output),
+        Command::Inspect(args) => inspect::run(args, output),
+        Command::Verify(args) => verify::run(args, output),
+        Command::Bench(args) => bench::run(args, output),
+        Command::Doctor(args) => doctor::run(args, output),
+        Command::Demo(args) => demo::run(args, output),
+    }
 }

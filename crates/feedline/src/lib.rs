@@ -28,8 +28,8 @@ pub use encode::{PackSettings, StoredImage, decode_image, is_image};
 pub use error::{Error, Location, Result, Stage};
 pub use format::{
     Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
-    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, pack, plan_pack,
-    verify, write_part,
+    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, format_names, pack,
+    plan_pack, verify, write_part,
 };
 pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats};
 pub use owned::{OwnedValue, Sample};

@@ -78,6 +78,13 @@ pub fn scaled_size(size: Size, scale: u8) -> Size {
     Size::new(scaled(size.width), scaled(size.height))
 }
 
+/// The version of libjpeg-turbo that was compiled in, such as `3.1.0`.
+pub fn version() -> String {
+    // SAFETY: the function has no argument and only returns a constant.
+    let number = unsafe { ffi::feedline_turbo_version() };
+    format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
+}
+
 /// Reads the header.
 pub fn header(bytes: &[u8]) -> Result<Header> {
     let mut raw = ffi::Header::default();
@@ -343,6 +350,7 @@ mod ffi {
             out_length: *mut usize,
             message: *mut c_char,
         ) -> c_int;
+        pub(super) fn feedline_turbo_version() -> c_int;
         pub(super) fn feedline_turbo_free(bytes: *mut u8);
     }
 }

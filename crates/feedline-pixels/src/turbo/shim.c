@@ -421,3 +421,5 @@ int feedline_turbo_encode(const uint8_t *pixels, const feedline_encoding *encodi
 }
 
 void feedline_turbo_free(uint8_t *bytes) { free(bytes); }
+
+int feedline_turbo_version(void) { return LIBJPEG_TURBO_VERSION_NUMBER; }

@@ -108,6 +108,11 @@ pub(crate) struct Probe {
 /// last because almost any folder could be one.
 pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, folder::PROBE];
 
+/// The names users may write in `format=`, in the order in which formats are asked.
+pub fn format_names() -> Vec<&'static str> {
+    FORMATS.iter().map(|format| format.name).collect()
+}
+
 /// Opens `target` as the named format, or as whatever recognises it.
 pub(crate) fn open(target: &Target, name: &str) -> Result<Arc<dyn Format>> {
     if name != "auto" {

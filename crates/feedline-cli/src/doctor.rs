@@ -1,0 +1,166 @@
+//! `feedline doctor`: looks at the machine and says what limits feedline on it.
+
+use feedline_pixels::{CpuLevel, turbo};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::report::{Output, Table};
+use crate::{ExitCode, machine, units};
+
+/// Fewer open files than this make large sets of shards slow: each read opens its file again.
+const ENOUGH_FILES: u64 = 4096;
+/// Less memory than this is tight for a few batches of float32 pictures and the page cache.
+const ENOUGH_MEMORY: u64 = 2 << 30;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Findings {
+    feedline: &'static str,
+    optimised_build: bool,
+    libjpeg_turbo: String,
+    formats: Vec<&'static str>,
+    system: String,
+    cpu: Option<String>,
+    cpu_features: Vec<(&'static str, bool)>,
+    kernels: &'static str,
+    best_kernels: &'static str,
+    threads: usize,
+    processors: Option<usize>,
+    affinity: Option<usize>,
+    cpu_quota: Option<f64>,
+    memory_bytes: Option<u64>,
+    memory_available_bytes: Option<u64>,
+    memory_limit_bytes: Option<u64>,
+    huge_pages: Option<String>,
+    open_files: Option<u64>,
+    open_files_most: Option<u64>,
+    advice: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(_args: &DoctorArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let mut found = look();
+    found.advice = advice(&found);
+    output.document(|| serde_json::to_value(&found).expect("findings are plain data"));
+    if !output.is_json() {
+        show(&found, output);
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn look() -> Findings {
+    let (open_files, open_files_most) = machine::open_files();
+    let best = CpuLevel::available().last().map_or("scalar", |level| level.name());
+    Findings {
+        feedline: env!("CARGO_PKG_VERSION"),
+        optimised_build: !cfg!(debug_assertions),
+        libjpeg_turbo: turbo::version(),
+        formats: feedline::format_names(),
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        cpu: machine::cpu_model(),
+        cpu_features: machine::cpu_features(),
+        kernels: CpuLevel::detect().name(),
+        best_kernels: best,
+        threads: machine::threads(),
+        processors: machine::processors(),
+        affinity: machine::affinity(),
+        cpu_quota: machine::cpu_quota(),
+        memory_bytes: machine::memory("MemTotal"),
+        memory_available_bytes: machine::memory("MemAvailable"),
+        memory_limit_bytes: machine::memory_limit(),
+        huge_pages: machine::huge_pages(),
+        open_files,
+        open_files_most,
+        advice: Vec::new(),
+    }
+}
+
+fn advice(found: &Findings) -> Vec<String> {
+    let mut advice = Vec::new();
+    let mut say = |text: String| advice.push(text);
+    if !found.optimised_build {
+        say("this build is not optimised and runs several times slower; build with --release".to_owned());
+    }
+    if found.kernels != found.best_kernels {
+        say(format!(
+            "FEEDLINE_CPU holds the kernels at '{}'; unset it to use '{}'",
+            found.kernels, found.best_kernels
+        ));
+    } else if found.kernels == "scalar" {
+        say("this processor lacks AVX2 (or its companions FMA, F16C, BMI2); pictures take the slow path"
+            .to_owned());
+    }
+    if let Some(processors) = found.processors.filter(|all| found.threads < *all) {
+        let why = match (found.cpu_quota, found.affinity) {
+            (Some(quota), _) if quota < processors as f64 => "the container's CPU quota (--cpus, cpu.max)",
+            (_, Some(allowed)) if allowed < processors => "CPU affinity (taskset, cpuset, a batch system)",
+            _ => "the system",
+        };
+        say(format!("{} of {processors} processors can be used, limited by {why}", found.threads));
+    }
+    if found.threads == 1 {
+        say("only one thread can run; loading and training will take turns".to_owned());
+    }
+    let memory = found.memory_limit_bytes.unwrap_or(u64::MAX).min(found.memory_bytes.unwrap_or(u64::MAX));
+    if memory < ENOUGH_MEMORY {
+        say(format!("{} of memory is tight; use small batches or memory_budget=...", units::bytes(memory)));
+    }
+    if let Some(limit) = found.open_files.filter(|limit| *limit < ENOUGH_FILES) {
+        let most = found.open_files_most.map_or("unlimited".to_owned(), |most| most.to_string());
+        say(format!(
+            "only {limit} files may be open at once; for sets of many shards raise it: ulimit -n {most}"
+        ));
+    }
+    if found.huge_pages.as_deref() == Some("never") {
+        say("huge pages are switched off; 'echo madvise > /sys/kernel/mm/transparent_hugepage/enabled' lets large batches use them".to_owned());
+    }
+    advice
+}
+
+fn show(found: &Findings, output: &mut Output) {
+    let unknown = || "unknown".to_owned();
+    let number = |value: Option<usize>| value.map_or_else(unknown, |v| v.to_string());
+    let has = |wanted: bool| {
+        let names: Vec<&str> =
+            found.cpu_features.iter().filter(|(_, has)| *has == wanted).map(|(name, _)| *name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+    };
+    let mut table = Table::new(2);
+    table.row([
+        "feedline",
+        &format!("{}{}", found.feedline, if found.optimised_build { "" } else { " (not optimised)" }),
+    ]);
+    table.row(["libjpeg-turbo", &found.libjpeg_turbo]);
+    table.row(["formats", &found.formats.join(", ")]);
+    table.row(["system", &found.system]);
+    table.row(["processor", &found.cpu.clone().unwrap_or_else(unknown)]);
+    table.row(["  has", &has(true)]);
+    table.row(["  lacks", &has(false)]);
+    table.row(["kernels", found.kernels]);
+    table.row(["threads", &found.threads.to_string()]);
+    table.row(["  processors", &number(found.processors)]);
+    table.row(["  affinity", &number(found.affinity)]);
+    table.row([
+        "  cgroup quota",
+        &found.cpu_quota.map_or("none".to_owned(), |quota| format!("{quota:.1} processors")),
+    ]);
+    let size = |bytes: Option<u64>| bytes.map_or_else(unknown, units::bytes);
+    let memory = format!("{}, {} available", size(found.memory_bytes), size(found.memory_available_bytes));
+    table.row(["memory", &memory]);
+    table.row(["  cgroup limit", &found.memory_limit_bytes.map_or("none".to_owned(), units::bytes)]);
+    table.row(["  huge pages", &found.huge_pages.clone().unwrap_or_else(unknown)]);
+    let limit = |value: Option<u64>| value.map_or("unlimited".to_owned(), |v| v.to_string());
+    table.row([
+        "open files",
+        &format!("{} (at most {})", limit(found.open_files), limit(found.open_files_most)),
+    ]);
+    output.table(&table);
+    output.line("");
+    if found.advice.is_empty() {
+        output.line("nothing stands in the way");
+    }
+    for text in &found.advice {
+        output.line(format!("advice: {text}"));
+    }
+}

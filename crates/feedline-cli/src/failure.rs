@@ -1,0 +1,125 @@
+//! Why a command gave up: what is printed after `error:` and which exit code follows.
+
+use std::io::ErrorKind;
+
+use feedline::Error;
+
+use crate::ExitCode;
+
+/// Why a command gave up.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The engine said so.
+    Engine {
+        /// What it said.
+        error: Error,
+        /// What to do about it, where the command line knows better than the engine.
+        advice: Option<&'static str>,
+    },
+    /// The command line asks for something that cannot be.
+    Usage {
+        /// Why not.
+        reason: String,
+        /// What would do; may be empty.
+        hint: String,
+    },
+    /// Ctrl-C.
+    Interrupted {
+        /// What was stopped, and how far it was.
+        reason: String,
+        /// How to go on; may be empty.
+        hint: String,
+    },
+}
+
+impl Failure {
+    /// The engine's error with the command line's advice.
+    pub(crate) fn advised(error: Error, advice: &'static str) -> Self {
+        Failure::Engine { error, advice: Some(advice) }
+    }
+
+    /// A mistake on the command line.
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Failure::Usage { reason: reason.into(), hint: hint.into() }
+    }
+
+    /// Stopped by Ctrl-C.
+    pub(crate) fn interrupted(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Failure::Interrupted { reason: reason.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Engine { error: Error::Option { .. }, .. } | Failure::Usage { .. } => ExitCode::Usage,
+            Failure::Engine { .. } => ExitCode::Data,
+            Failure::Interrupted { .. } => ExitCode::Interrupted,
+        }
+    }
+
+    /// What happened, without advice.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Failure::Engine { error, .. } => split_hint(&error.to_string()).0.to_owned(),
+            Failure::Usage { reason, .. } | Failure::Interrupted { reason, .. } => reason.clone(),
+        }
+    }
+
+    /// What to do about it, if something is known.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let text = match self {
+            Failure::Engine { advice: Some(advice), .. } => (*advice).to_owned(),
+            Failure::Engine { error, .. } => engine_hint(error)?,
+            Failure::Usage { hint, .. } | Failure::Interrupted { hint, .. } => hint.clone(),
+        };
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Engine { error, advice: None }
+    }
+}
+
+/// The message and its `hint:` line, if it has one.
+pub(crate) fn split_hint(text: &str) -> (&str, Option<&str>) {
+    match text.split_once("\nhint: ") {
+        Some((message, hint)) => (message, Some(hint)),
+        None => (text, None),
+    }
+}
+
+fn engine_hint(error: &Error) -> Option<String> {
+    if let Some(hint) = split_hint(&error.to_string()).1 {
+        return Some(hint.to_owned());
+    }
+    let Error::Storage { source, .. } = error else { return None };
+    Some(match source.kind() {
+        ErrorKind::NotFound => "check the path; patterns such as '*.tar' need quotes".to_owned(),
+        ErrorKind::PermissionDenied => "this user may not do that there; see 'ls -ld' of the path".to_owned(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room on the disk, then run the same command again; finished work is kept".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use feedline::Location;
+
+    #[test]
+    fn settings_are_usage_and_data_are_data() {
+        assert_eq!(Failure::from(Error::option("x", "no")).exit_code(), ExitCode::Usage);
+        assert_eq!(Failure::from(Error::data(Location::new("x"), "no")).exit_code(), ExitCode::Data);
+    }
+
+    #[test]
+    fn hints_stand_apart() {
+        let failure = Failure::from(Error::data(Location::new("x"), "empty").with_hint("fill it"));
+        assert_eq!((failure.message().as_str(), failure.hint().as_deref()), ("x: empty", Some("fill it")));
+        let missing = Error::storage("opening", Location::new("x"), ErrorKind::NotFound.into());
+        assert!(Failure::from(missing).hint().is_some());
+    }
+}

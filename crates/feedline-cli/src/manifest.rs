@@ -1,0 +1,60 @@
+//! What a pack's manifest says beyond what every data set has: version, parts, index sizes.
+//!
+//! `docs/formats/pack.md` is normative; opening the pack has checked the manifest already.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The manifest's name in the pack's folder.
+const NAME: &str = "feedline.json";
+
+/// The parts of a manifest that people ask for.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Manifest {
+    /// Major and minor version of the format.
+    #[serde(rename = "feedline_pack")]
+    pub(crate) version: [u16; 2],
+    /// How images were stored, with the encoder's settings.
+    pub(crate) image: String,
+    /// Samples that were left out when packing.
+    #[serde(default)]
+    pub(crate) skipped_count: u64,
+    /// The parts.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One part.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    /// Length of the file.
+    pub(crate) bytes: u64,
+    /// Of which index.
+    pub(crate) index_length: u64,
+}
+
+impl Manifest {
+    /// Reads the manifest of the pack at `uri`; `None` if it cannot be found or understood, as it is only for show.
+    pub(crate) fn read(uri: &str) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(folder(uri).join(NAME)).ok()?).ok()
+    }
+
+    /// Bytes of all parts.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Bytes of all parts' indexes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.index_length).sum()
+    }
+}
+
+/// The folder of the pack at `uri`, which may also name the manifest itself.
+pub(crate) fn folder(uri: &str) -> PathBuf {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    match path.file_name() {
+        Some(name) if name == NAME => path.parent().unwrap_or(Path::new("")).to_path_buf(),
+        _ => path.to_path_buf(),
+    }
+}

@@ -1,0 +1,192 @@
+//! `feedline pack`: writes a data set as a pack.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use feedline::{
+    Dataset, Error, ImageEncoder, ImageEncoding, ImageMeta, KeepImages, OnPackError, PackOptions, PackReport,
+    pack,
+};
+use feedline_pixels::turbo;
+use serde_json::{Value, json};
+
+use crate::args::{ImageChoice, OnErrorChoice, PackArgs};
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::report::{Output, Table, message, warnings};
+use crate::{ExitCode, data, interrupt, units};
+
+/// Runs the command.
+pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let options = options(args)?;
+    interrupt::watch();
+    let source = data::open(&args.sources, &args.open)?;
+    if !args.quiet {
+        warn_of_problems(&source);
+        announce_resume(&args.destination, args);
+    }
+    let bar = Bar::new("packing", args.quiet);
+    let result = pack(&**source.format(), &args.destination, &options, &bar);
+    bar.clear();
+    let seconds = bar.elapsed();
+    let report = match result {
+        Ok(report) => report,
+        Err(_) if interrupt::asked() => return Err(stopped(&bar, &source)),
+        Err(error) => return Err(explain(error)),
+    };
+    if !args.quiet {
+        warn_of_skipped(&report);
+    }
+    output.document(|| document(&report, &source, args, seconds));
+    if !args.quiet {
+        summary(&report, args, seconds, bar.done(), output);
+    }
+    Ok(ExitCode::Ok)
+}
+
+/// What is stored of each image.
+pub(crate) fn image_encoder(
+    image: ImageChoice,
+    shorter_side: Option<u32>,
+    longer_side: Option<u32>,
+    quality: Option<u8>,
+) -> Result<Arc<dyn ImageEncoder>, Failure> {
+    let resizing = [("--shorter-side", shorter_side), ("--longer-side", longer_side)];
+    let knobs = resizing.into_iter().chain([("--quality", quality.map(u32::from))]);
+    if let Some((knob, _)) = knobs.into_iter().find(|(_, value)| value.is_some()) {
+        let reason = format!("{knob}: this version stores images unchanged; it cannot encode them anew");
+        return Err(Failure::usage(reason, "leave it out, or resize the images beforehand"));
+    }
+    match image {
+        ImageChoice::Jpeg => Ok(Arc::new(KeepImages::new(probe))),
+        ImageChoice::AsIs => {
+            Ok(Arc::new(KeepImages::new(|bytes| Ok(probe(bytes).unwrap_or(ImageMeta::UNKNOWN)))))
+        }
+        ImageChoice::Dct | ImageChoice::Yuv420 | ImageChoice::Rgb => Err(Failure::usage(
+            "--image: this version stores images as 'jpeg' or 'as-is' only",
+            "use --image jpeg; dct, yuv420 and rgb come with a later version",
+        )),
+    }
+}
+
+/// What a JPEG's header tells; other files are kept without a look.
+fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
+    if !bytes.starts_with(&[0xff, 0xd8, 0xff]) {
+        return Ok(ImageMeta::UNKNOWN);
+    }
+    let header = turbo::header(bytes).map_err(|e| e.to_string())?;
+    Ok(ImageMeta {
+        encoding: ImageEncoding::Jpeg,
+        width: header.size.width,
+        height: header.size.height,
+        channels: header.components,
+        orientation: 0,
+    })
+}
+
+fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
+    Ok(PackOptions {
+        image: image_encoder(args.image, args.shorter_side, args.longer_side, args.quality)?,
+        part_bytes: args.part_bytes,
+        workers: args.workers,
+        on_error: match args.on_error {
+            OnErrorChoice::Raise => OnPackError::Raise,
+            OnErrorChoice::Skip => OnPackError::Skip,
+        },
+        resume: !args.no_resume,
+        overwrite: args.overwrite,
+    })
+}
+
+fn warn_of_problems(source: &Dataset) {
+    let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
+    let what = format!(
+        "{} at the source are not part of the data set:",
+        units::counted(problems.len() as u64, "thing")
+    );
+    warnings(&what, &problems, 5);
+}
+
+fn announce_resume(destination: &Path, args: &PackArgs) {
+    if args.no_resume || args.overwrite || destination.join("feedline.json").exists() {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(destination) else { return };
+    let is_part = |name: &str| name.starts_with("part-") && name.ends_with(".fl");
+    let parts = entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_part)).count();
+    if parts > 0 {
+        message(&format!(
+            "going on with an unfinished pack: {} there already",
+            units::counted(parts as u64, "part")
+        ));
+    }
+}
+
+fn stopped(bar: &Bar, source: &Dataset) -> Failure {
+    let (samples, _) = bar.done();
+    let reason = format!(
+        "{} of {} were done; finished parts are kept",
+        units::count(samples),
+        units::counted(source.len(), "sample")
+    );
+    Failure::interrupted(reason, "run the same command again to go on from there")
+}
+
+/// The engine's advice is about settings; the command line has names of its own for them.
+fn explain(error: Error) -> Failure {
+    let text = error.to_string();
+    if text.contains("say overwrite") {
+        return Failure::advised(error, "choose another destination, or replace it with --overwrite");
+    }
+    if error.location().is_some_and(|place| place.sample.is_some()) {
+        return Failure::advised(error, "leave such samples out with --on-error skip");
+    }
+    error.into()
+}
+
+fn warn_of_skipped(report: &PackReport) {
+    let reasons: Vec<String> =
+        report.skipped.iter().map(|s| format!("sample {}: {}", s.sample, s.reason)).collect();
+    let what = format!("{} left out:", units::counted(report.skipped_count, "sample"));
+    warnings(&what, &reasons, 5);
+}
+
+fn summary(report: &PackReport, args: &PackArgs, seconds: f64, done: (u64, u64), output: &mut Output) {
+    let mut table = Table::new(2);
+    table.row(["pack", &args.destination.display().to_string()]);
+    table.row(["samples", &units::count(report.samples)]);
+    if report.skipped_count > 0 {
+        table.row(["left out", &units::count(report.skipped_count)]);
+    }
+    let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.parts, "part"));
+    table.row(["size", &size]);
+    table.row(["fingerprint", &report.fingerprint.to_hex()]);
+    let time = if done.0 == 0 {
+        "nothing to do: the pack was complete".to_owned()
+    } else {
+        let (samples, bytes) = (done.0 as f64 / seconds, done.1 as f64 / seconds / 1e6);
+        let rate = units::count(samples as u64);
+        format!("{} ({rate} samples/s, {} MB/s)", units::seconds(seconds), units::significant(bytes))
+    };
+    table.row(["time", &time]);
+    output.table(&table);
+}
+
+fn document(report: &PackReport, source: &Dataset, args: &PackArgs, seconds: f64) -> Value {
+    let skipped: Vec<Value> =
+        report.skipped.iter().map(|s| json!({ "sample": s.sample, "reason": s.reason })).collect();
+    let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
+    json!({
+        "path": args.destination.display().to_string(),
+        "source": source.uri(),
+        "source_format": source.format_name(),
+        "samples": report.samples,
+        "parts": report.parts,
+        "bytes": report.bytes,
+        "fingerprint": report.fingerprint.to_hex(),
+        "skipped_count": report.skipped_count,
+        "skipped": skipped,
+        "problems": problems,
+        "seconds": seconds,
+    })
+}

@@ -1,0 +1,144 @@
+//! How far the work is: a bar on a terminal, a line now and then in a log.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::report::message;
+use crate::{interrupt, units};
+
+/// Rates are those of the last seconds, not of the whole run: parts that a resumed run finds done would spoil them.
+const WINDOW: Duration = Duration::from_secs(8);
+const REDRAW: Duration = Duration::from_millis(100);
+/// Without a terminal, one line this often.
+const LOG_EVERY: Duration = Duration::from_secs(15);
+
+/// Shows progress and passes on the wish to stop.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    title: &'static str,
+    bar: ProgressBar,
+    on_terminal: bool,
+    quiet: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    begun: Instant,
+    drawn: Option<Instant>,
+    points: VecDeque<Point>,
+    /// The furthest report so far; threads report out of order.
+    last: (u64, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    when: Instant,
+    samples: u64,
+    bytes: u64,
+}
+
+impl Bar {
+    /// A bar on standard error; silent with `quiet`.
+    pub(crate) fn new(title: &'static str, quiet: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(
+            Some(0),
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
+        );
+        let style = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %  {wide_msg}")
+            .expect("the template is valid")
+            .progress_chars("=> ");
+        bar.set_style(style);
+        bar.set_prefix(title);
+        let on_terminal = !bar.is_hidden();
+        let state = State { begun: Instant::now(), drawn: None, points: VecDeque::new(), last: (0, 0) };
+        Bar { title, bar, on_terminal, quiet, state: Mutex::new(state) }
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Samples and bytes done, as last heard.
+    pub(crate) fn done(&self) -> (u64, u64) {
+        self.state.lock().map_or((0, 0), |state| state.last)
+    }
+
+    /// Seconds since the bar was made.
+    pub(crate) fn elapsed(&self) -> f64 {
+        self.state.lock().map_or(0.0, |state| state.begun.elapsed().as_secs_f64())
+    }
+
+    fn draw(&self, state: &mut State, now: Instant, total: u64) {
+        let (samples, bytes) = state.last;
+        state.points.push_back(Point { when: now, samples, bytes });
+        while state.points.len() > 2 && state.points.front().is_some_and(|p| now - p.when > WINDOW) {
+            state.points.pop_front();
+        }
+        let text = describe(&state.points, samples, total);
+        if self.on_terminal {
+            self.bar.set_length(total);
+            self.bar.set_position(samples);
+            self.bar.set_message(text);
+        } else {
+            let percent = samples * 100 / total.max(1);
+            message(&format!("{}: {percent} %, {} of {}, {text}", self.title, samples, total));
+        }
+        state.drawn = Some(now);
+    }
+}
+
+/// Rates over the window and the time left.
+fn describe(points: &VecDeque<Point>, samples: u64, total: u64) -> String {
+    let (Some(first), Some(last)) = (points.front(), points.back()) else { return String::new() };
+    let time = (last.when - first.when).as_secs_f64();
+    if time < 0.05 {
+        return String::new();
+    }
+    let rate = (last.samples - first.samples) as f64 / time;
+    let megabytes = (last.bytes - first.bytes) as f64 / time / 1e6;
+    let left = if rate > 0.0 {
+        format!(", {} left", units::seconds((total.saturating_sub(samples) as f64 / rate).round()))
+    } else {
+        String::new()
+    };
+    format!("{} MB/s, {} samples/s{left}", units::significant(megabytes), units::count(rate as u64))
+}
+
+impl feedline::Progress for Bar {
+    fn update(&self, samples: u64, bytes: u64, total: u64) -> ControlFlow<()> {
+        if interrupt::asked() {
+            return ControlFlow::Break(());
+        }
+        let now = Instant::now();
+        // Another thread is drawing: nothing is lost by leaving it to that one.
+        let Ok(mut state) = self.state.try_lock() else { return ControlFlow::Continue(()) };
+        state.last = (state.last.0.max(samples), state.last.1.max(bytes));
+        let every = if self.on_terminal { REDRAW } else { LOG_EVERY };
+        let since = state.drawn.unwrap_or(state.begun);
+        if !self.quiet && now.saturating_duration_since(since) >= every {
+            self.draw(&mut state, now, total);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_and_time_left() {
+        let start = Instant::now();
+        let points = VecDeque::from([
+            Point { when: start, samples: 100, bytes: 0 },
+            Point { when: start + Duration::from_secs(2), samples: 300, bytes: 20_000_000 },
+        ]);
+        assert_eq!(describe(&points, 300, 1300), "10.0 MB/s, 100 samples/s, 10 s left");
+    }
+}

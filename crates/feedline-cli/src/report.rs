@@ -1,0 +1,159 @@
+//! All printing: the one place that writes to standard output and standard error.
+//!
+//! A reader that goes away (`feedline inspect x | head`) is not a mistake: what is left is dropped, and the command
+//! ends as it would have.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// Where a command says things.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    closed: bool,
+}
+
+impl Output {
+    /// With `json`, text meant for people is not printed.
+    pub(crate) fn new(json: bool) -> Self {
+        Output { json, closed: false }
+    }
+
+    /// Whether one JSON document is wanted.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of the result for people; nothing with `--json`.
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) {
+        if !self.json {
+            self.write(text.as_ref());
+        }
+    }
+
+    /// The result for programs; nothing without `--json`.
+    pub(crate) fn document(&mut self, document: impl FnOnce() -> Value) {
+        if self.json {
+            let text = serde_json::to_string_pretty(&document()).expect("a value is plain data");
+            self.write(&text);
+        }
+    }
+
+    /// A table; nothing with `--json`.
+    pub(crate) fn table(&mut self, table: &Table) {
+        for line in table.lines() {
+            self.line(line);
+        }
+    }
+
+    /// Why the command gave up.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        let label = if matches!(failure, Failure::Interrupted { .. }) { "stopped" } else { "error" };
+        message(&format!("{label}: {}", failure.message()));
+        if let Some(hint) = failure.hint() {
+            message(&format!("hint: {hint}"));
+        }
+        let (code, text, hint) = (failure.exit_code().code(), failure.message(), failure.hint());
+        self.document(|| json!({ "error": { "message": text, "hint": hint, "exit_code": code } }));
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.closed {
+            return;
+        }
+        let mut stdout = io::stdout().lock();
+        if let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+            self.closed = true;
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                message(&format!("error: writing the result: {error}"));
+            }
+        }
+    }
+}
+
+/// A line on standard error. A standard error that cannot be written to leaves nobody to tell.
+pub(crate) fn message(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Warnings, the first few in full.
+pub(crate) fn warnings(what: &str, problems: &[String], shown: usize) {
+    if problems.is_empty() {
+        return;
+    }
+    message(&format!("warning: {what}"));
+    for problem in problems.iter().take(shown) {
+        message(&format!("  {}", problem.replace('\n', "\n  ")));
+    }
+    if problems.len() > shown {
+        message(&format!("  ... and {} more", problems.len() - shown));
+    }
+}
+
+/// Rows of cells in aligned columns: the first `left` columns to the left, the others to the right.
+#[derive(Debug)]
+pub(crate) struct Table {
+    left: usize,
+    indent: usize,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table whose first `left` columns are text; the others are numbers.
+    pub(crate) fn new(left: usize) -> Self {
+        Table { left, indent: 0, rows: Vec::new() }
+    }
+
+    /// The same, moved to the right.
+    pub(crate) fn indented(mut self, indent: usize) -> Self {
+        self.indent = indent;
+        self
+    }
+
+    /// Adds a row; rows may differ in length.
+    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|c| {
+                self.rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        self.rows.iter().map(|row| self.render(row, &widths)).collect()
+    }
+
+    fn render(&self, row: &[String], widths: &[usize]) -> String {
+        let mut line = " ".repeat(self.indent);
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if column > 0 {
+                line.push_str("  ");
+            }
+            if column < self.left {
+                line.push_str(&format!("{cell:<width$}"));
+            } else {
+                line.push_str(&format!("{cell:>width$}"));
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align() {
+        let mut table = Table::new(1).indented(2);
+        table.row(["name", "n"]);
+        table.row(["x", "1000"]);
+        assert_eq!(table.lines(), ["  name     n", "  x     1000"]);
+    }
+}
