@@ -18,7 +18,7 @@ from .errors import OptionError
 
 __all__ = ["pack"]
 
-_IMAGES = ("jpeg", "as-is")
+_IMAGES = ("jpeg", "rgb", "as-is")
 
 
 def pack(
@@ -53,12 +53,12 @@ def pack(
     """
     if image not in _IMAGES:
         raise OptionError(f"image: {image!r} is none of {', '.join(_IMAGES)}")
-    for name, value in (("shorter_side", shorter_side), ("longer_side", longer_side), ("quality", quality)):
-        if value is not None:
-            raise OptionError(f"{name}: {image!r} keeps the original bytes; resizing needs another encoding")
     settings = json.dumps(
         {
             "image": image,
+            "shorter_side": shorter_side,
+            "longer_side": longer_side,
+            "quality": quality,
             "part_bytes": part_bytes,
             "workers": workers,
             "on_error": on_error,

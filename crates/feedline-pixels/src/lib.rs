@@ -8,11 +8,11 @@ mod cpu;
 mod decode;
 mod error;
 mod geometry;
+pub mod jpeg;
 mod normalize;
 mod orient;
 mod render;
 mod resize;
-pub mod jpeg;
 pub mod turbo;
 mod view;
 

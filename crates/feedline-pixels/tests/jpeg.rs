@@ -236,8 +236,7 @@ fn truncation_at_every_byte_is_an_error() {
         for cut in 0..bytes.len() {
             let region = Region::new(0, 0, 40, 24);
             for index in [None, index.as_deref()] {
-                let done =
-                    by_us(&mut decoder, &bytes[..cut], index, region, Scale::Full, PixelLayout::Rgb);
+                let done = by_us(&mut decoder, &bytes[..cut], index, region, Scale::Full, PixelLayout::Rgb);
                 assert!(done.is_err(), "cut at {cut}");
             }
         }
@@ -260,8 +259,7 @@ fn other_kinds_go_to_libjpeg_turbo() {
         let region = Region::new(3, 5, 40, 20);
         for (scale, eighths) in [(Scale::Full, 8), (Scale::Half, 4)] {
             let region = if eighths == 8 { region } else { Region::new(1, 2, 20, 10) };
-            let (pixels, path) =
-                by_us(&mut decoder, &bytes, None, region, scale, PixelLayout::Rgb).unwrap();
+            let (pixels, path) = by_us(&mut decoder, &bytes, None, region, scale, PixelLayout::Rgb).unwrap();
             assert_eq!(path, Path::Turbo);
             assert!(pixels == by_turbo(&bytes, region, eighths, PixelLayout::Rgb).unwrap());
         }

@@ -193,5 +193,5 @@ pub(crate) fn kind_of(value: &Bound<'_, PyAny>) -> Option<&'static str> {
 /// Runs the command line with these arguments (the program's name first) and gives its exit code.
 #[pyfunction]
 pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>) -> u8 {
-    py.detach(|| feedline_cli::run_code(arguments))
+    py.detach(|| feedline_cli::run(arguments).code())
 }

@@ -15,7 +15,7 @@ mod png;
 mod tiff;
 mod webp;
 
-use crate::{Error, ImageRef, Orientation, PixelLayout, Result, Size};
+use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, jpeg};
 
 /// The formats that can be told apart by their first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,8 +101,7 @@ impl Header {
 pub fn probe(bytes: &[u8]) -> Result<Header> {
     let codec = sniff(bytes).ok_or_else(|| unknown(bytes))?;
     let header = match codec {
-        // The JPEG decoder joins here.
-        Codec::Jpeg => return Err(codec.unsupported("no decoder in this build")),
+        Codec::Jpeg => jpeg_header(bytes),
         Codec::Png => png::probe(bytes),
         Codec::WebP => webp::probe(bytes),
         Codec::Gif => gif::probe(bytes),
@@ -113,6 +112,17 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
         return Err(codec.corrupt(0, format!("size {}x{}", header.size.width, header.size.height)));
     }
     Ok(header)
+}
+
+fn jpeg_header(bytes: &[u8]) -> Result<Header> {
+    let header = jpeg::probe(bytes)?;
+    Ok(Header {
+        codec: Codec::Jpeg,
+        size: header.size,
+        channels: header.components,
+        bits: header.precision,
+        orientation: Orientation::from_exif(u32::from(header.orientation)),
+    })
 }
 
 fn unknown(bytes: &[u8]) -> Error {
@@ -137,6 +147,7 @@ struct Scratch {
 pub struct Decoder {
     scratch: Scratch,
     upright: Vec<u8>,
+    jpeg: jpeg::Decoder,
     max_pixels: u64,
 }
 
@@ -157,7 +168,8 @@ impl Decoder {
 
     /// A decoder that refuses images of more pixels than this before it takes memory for them.
     pub fn with_max_pixels(max_pixels: u64) -> Self {
-        Decoder { scratch: Scratch::default(), upright: Vec::new(), max_pixels }
+        let jpeg = jpeg::Decoder::new().with_pixel_limit(max_pixels);
+        Decoder { scratch: Scratch::default(), upright: Vec::new(), jpeg, max_pixels }
     }
 
     /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
@@ -178,8 +190,7 @@ impl Decoder {
         self.check_size(header.size)?;
         let scratch = &mut self.scratch;
         let layout = match header.codec {
-            // The JPEG decoder joins here; `probe` has refused before.
-            Codec::Jpeg => return Err(header.codec.unsupported("no decoder in this build")),
+            Codec::Jpeg => decode_jpeg(&mut self.jpeg, bytes, &header, scratch),
             Codec::Png => png::decode(bytes, &header, scratch),
             Codec::WebP => webp::decode(bytes, &header, scratch),
             Codec::Gif => gif::decode(bytes, &header, scratch),
@@ -197,6 +208,19 @@ impl Decoder {
         }
         Err(Error::TooLarge { width: size.width, height: size.height, limit })
     }
+}
+
+fn decode_jpeg(
+    decoder: &mut jpeg::Decoder,
+    bytes: &[u8],
+    header: &Header,
+    scratch: &mut Scratch,
+) -> Result<PixelLayout> {
+    let stride = header.size.width as usize * 4;
+    scratch.pixels.resize(stride * header.size.height as usize, 0);
+    let mut out = ImageMut::new(&mut scratch.pixels, header.size, stride, PixelLayout::Rgbx)?;
+    decoder.decode_into(bytes, None, Region::whole(header.size), jpeg::Scale::Full, &mut out)?;
+    Ok(PixelLayout::Rgbx)
 }
 
 fn view(pixels: &[u8], size: Size, layout: PixelLayout) -> Result<ImageRef<'_>> {

@@ -132,6 +132,12 @@ impl Default for Decoder {
     }
 }
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
 /// A covered file, ready to decode.
 struct Opened<'a> {
     header: Header,

@@ -1,12 +1,18 @@
 //! Pictures: find the size, decode what the first step needs, render it, and so on through the steps.
+//!
+//! The usual way is one pass: the JPEG decoder hands over strips of the crop box while they are in the cache, and the
+//! renderer turns them into the batch's row. Pictures that must be turned (EXIF), that are not JPEGs, or that take more
+//! than one step go through whole pixel buffers.
 
 use std::time::{Duration, Instant};
 
+use feedline_pixels::jpeg::{self, Scale};
 use feedline_pixels::{
-    Error, Finish, ImageMut, ImageRef, PixelLayout, Renderer, Result, Size, TensorLayout, turbo,
+    Decoder, Error, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Renderer, Result,
+    Size, TensorLayout,
 };
 
-use crate::sample::ImageMeta;
+use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::DecodeMode;
 use crate::transform::Step;
 
@@ -20,14 +26,44 @@ pub(crate) struct Picture<'a> {
     pub(crate) meta: ImageMeta,
 }
 
-impl Picture<'_> {
+/// A picture whose size, orientation and encoding are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened<'a> {
+    bytes: &'a [u8],
+    index: Option<&'a [u8]>,
+    encoding: ImageEncoding,
+    stored: Size,
+    orientation: Orientation,
+}
+
+impl<'a> Picture<'a> {
+    /// Looks at the header if the store does not know it already.
+    pub(crate) fn open(&self) -> Result<Opened<'a>> {
+        let meta = self.meta;
+        let index = (!self.index.is_empty()).then_some(self.index);
+        let known = meta.width != 0 && meta.height != 0 && meta.orientation != 0;
+        let (encoding, stored, orientation) = if known {
+            let orientation = Orientation::from_exif(u32::from(meta.orientation));
+            (meta.encoding, Size::new(meta.width, meta.height), orientation)
+        } else {
+            let header = feedline_pixels::probe(self.bytes)?;
+            (ImageEncoding::File, header.size, header.orientation)
+        };
+        let jpeg = encoding == ImageEncoding::File && self.bytes.starts_with(&[0xff, 0xd8, 0xff]);
+        let encoding = if jpeg { ImageEncoding::Jpeg } else { encoding };
+        Ok(Opened { bytes: self.bytes, index, encoding, stored, orientation })
+    }
+}
+
+impl Opened<'_> {
     /// Width and height as a viewer sees them.
-    pub(crate) fn oriented_size(&self) -> Result<Size> {
-        if let Some((height, width)) = self.meta.oriented_size() {
-            return Ok(Size::new(width, height));
-        }
-        let header = turbo::header(self.bytes)?;
-        Ok(header.size)
+    pub(crate) fn upright_size(&self) -> Size {
+        self.orientation.turn_size(self.stored)
+    }
+
+    /// Whether the one-pass way is open.
+    fn streams(&self) -> bool {
+        self.encoding == ImageEncoding::Jpeg && self.orientation == Orientation::Upright
     }
 }
 
@@ -41,53 +77,204 @@ pub(crate) struct Spent {
 /// A thread's decoder with all its scratch memory.
 #[derive(Debug)]
 pub(crate) struct ImageDecoder {
+    jpeg: jpeg::Decoder,
+    other: Decoder,
     renderer: Renderer,
-    pixels: Vec<u8>,
+    /// Decoded pixels: one box per view, in upright coordinates, or the whole picture.
+    boxes: Vec<(Region, Vec<u8>)>,
+    turned: Vec<u8>,
     between: [Vec<u8>; 2],
+    max_pixels: u64,
 }
 
 impl ImageDecoder {
-    pub(crate) fn new() -> Self {
-        ImageDecoder { renderer: Renderer::new(), pixels: Vec::new(), between: Default::default() }
+    /// A decoder that refuses pictures of more than `max_pixels`.
+    pub(crate) fn new(max_pixels: u64) -> Self {
+        ImageDecoder {
+            jpeg: jpeg::Decoder::new().with_pixel_limit(max_pixels),
+            other: Decoder::with_max_pixels(max_pixels),
+            renderer: Renderer::new(),
+            boxes: Vec::new(),
+            turned: Vec::new(),
+            between: Default::default(),
+            max_pixels,
+        }
     }
 
     /// Decodes `picture` through `steps` into `out`.
     pub(crate) fn render(
         &mut self,
-        picture: &Picture<'_>,
+        picture: &Opened<'_>,
         steps: &[Step],
         finish: &Finish,
-        _mode: DecodeMode,
-        max_pixels: u64,
+        mode: DecodeMode,
+        out: &mut [u8],
+    ) -> Result<Spent> {
+        if let ([step], true) = (steps, picture.streams()) {
+            return self.stream(picture, step, finish, mode, out);
+        }
+        let begun = Instant::now();
+        let first = steps.first().ok_or_else(no_steps)?;
+        self.decode_views(picture, &[first.geometry.needed(first.filter)])?;
+        let decode = begun.elapsed();
+        let begun = Instant::now();
+        self.render_view(0, steps, finish, out)?;
+        Ok(Spent { decode, transform: begun.elapsed() })
+    }
+
+    /// Decodes what several views of one picture need, sharing the work on what they have in common. `needed` is each
+    /// view's box in upright coordinates; `None` for a view that shows nothing of the picture.
+    pub(crate) fn decode_views(&mut self, picture: &Opened<'_>, needed: &[Option<Region>]) -> Result<()> {
+        self.boxes.resize_with(needed.len().max(1), || (Region::new(0, 0, 0, 0), Vec::new()));
+        if picture.encoding == ImageEncoding::Jpeg {
+            return self.decode_jpeg_boxes(picture, needed);
+        }
+        // Other codecs can only decode the whole; all views then cut from the first box.
+        let whole = Region::whole(picture.upright_size());
+        let ImageDecoder { other, boxes, max_pixels, turned, .. } = self;
+        let upright = match picture.encoding {
+            ImageEncoding::Rgb => picture.orientation.apply(raw_rgb(picture, *max_pixels)?, turned),
+            _ => other.decode_upright(picture.bytes)?.1,
+        };
+        let (region, pixels) = &mut boxes[0];
+        *region = whole;
+        copy_rgbx(upright, pixels);
+        for (region, _) in &mut boxes[1..] {
+            *region = Region::new(0, 0, 0, 0);
+        }
+        Ok(())
+    }
+
+    fn decode_jpeg_boxes(&mut self, picture: &Opened<'_>, needed: &[Option<Region>]) -> Result<()> {
+        let whole = Region::whole(picture.upright_size());
+        let mut stored = Vec::with_capacity(needed.len());
+        for ((region, pixels), needed) in self.boxes.iter_mut().zip(needed) {
+            *region = needed.unwrap_or(Region { width: 1, height: 1, ..whole });
+            pixels.resize(region.size().area() as usize * 4, 0);
+            stored.push(picture.orientation.to_stored(*region, picture.stored));
+        }
+        let outs = self.boxes.iter_mut().zip(&stored).map(|((_, pixels), region)| {
+            ImageMut::new(pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)
+        });
+        let mut outs = outs.collect::<Result<Vec<_>>>()?;
+        self.jpeg.decode_many(picture.bytes, picture.index, &stored, Scale::Full, &mut outs)?;
+        if picture.orientation != Orientation::Upright {
+            for ((_, pixels), region) in self.boxes.iter_mut().zip(&stored) {
+                let image =
+                    ImageRef::new(pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)?;
+                picture.orientation.apply(image, &mut self.turned);
+                std::mem::swap(pixels, &mut self.turned);
+            }
+        }
+        Ok(())
+    }
+
+    /// Renders view `number` of what [`decode_views`](Self::decode_views) decoded.
+    pub(crate) fn render_view(
+        &mut self,
+        number: usize,
+        steps: &[Step],
+        finish: &Finish,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let ImageDecoder { renderer, boxes, between, .. } = self;
+        let own = boxes.get(number).filter(|(region, _)| region.width > 0);
+        let (region, pixels) = own.or(boxes.first()).ok_or_else(no_steps)?;
+        let image = ImageRef::new(pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)?;
+        through_steps(renderer, between, image, (region.x, region.y), steps, finish, out)
+    }
+
+    /// Decode and render in one pass over strips.
+    fn stream(
+        &mut self,
+        picture: &Opened<'_>,
+        step: &Step,
+        finish: &Finish,
+        mode: DecodeMode,
         out: &mut [u8],
     ) -> Result<Spent> {
         let begun = Instant::now();
-        let (first, rest) = steps.split_first().ok_or_else(|| Error::Misuse("no steps".to_owned()))?;
-        let Some(region) = first.geometry.needed(first.filter) else {
-            // Nothing of the picture is wanted: all fill.
-            let nothing = ImageRef::new(&[], Size::new(0, 0), 0, PixelLayout::Rgbx)?;
-            self.renderer.render_image(nothing, (0, 0), &first.geometry, first.filter, finish, out)?;
-            return Ok(Spent::default());
+        let (scale, geometry) = match mode {
+            DecodeMode::Fast => shrink(&step.geometry),
+            DecodeMode::Exact | DecodeMode::None => (Scale::Full, step.geometry),
         };
-        let stride = region.width as usize * 4;
-        self.pixels.resize(stride * region.height as usize, 0);
-        let mut view = ImageMut::new(&mut self.pixels, region.size(), stride, PixelLayout::Rgbx)?;
-        turbo::decode_region(picture.bytes, region, 8, max_pixels, &mut view)?;
-        let decoded = Instant::now();
-        let origin = (region.x, region.y);
-        let ImageDecoder { renderer, pixels, between } = self;
-        let image = ImageRef::new(pixels, region.size(), stride, PixelLayout::Rgbx)?;
-        if rest.is_empty() {
-            renderer.render_image(image, origin, &first.geometry, first.filter, finish, out)?;
-        } else {
-            later_steps(renderer, between, image, origin, steps, finish, out)?;
+        let mut transform = Duration::ZERO;
+        let mut rendering = self.renderer.begin(&geometry, step.filter, finish, out)?;
+        if let Some(needed) = geometry.needed(step.filter) {
+            let mut failure = Ok(());
+            let mut take = |y: u32, strip: ImageRef<'_>| {
+                let begun = Instant::now();
+                if failure.is_ok() {
+                    failure = rendering.push((needed.x, needed.y + y), strip);
+                }
+                transform += begun.elapsed();
+            };
+            self.jpeg.decode_region(
+                picture.bytes,
+                picture.index,
+                needed,
+                scale,
+                PixelLayout::Rgbx,
+                &mut take,
+            )?;
+            failure?;
         }
-        Ok(Spent { decode: decoded - begun, transform: decoded.elapsed() })
+        rendering.finish()?;
+        Ok(Spent { decode: begun.elapsed().saturating_sub(transform), transform })
     }
 }
 
-/// Steps after the first read 8-bit pixels that the one before made.
-fn later_steps(
+/// The largest reduction at which the crop box still has at least as many pixels as the result in both directions, and
+/// the geometry at that scale. The box moves by at most half a reduced pixel.
+fn shrink(geometry: &Geometry) -> (Scale, Geometry) {
+    let fits = |factor: u32| {
+        geometry.crop.width >= geometry.resized.width * factor
+            && geometry.crop.height >= geometry.resized.height * factor
+    };
+    let (scale, factor) = match () {
+        () if fits(8) => (Scale::Eighth, 8),
+        () if fits(4) => (Scale::Quarter, 4),
+        () if fits(2) => (Scale::Half, 2),
+        () => return (Scale::Full, *geometry),
+    };
+    let image = scale.apply(geometry.image);
+    let along = |start: u32, length: u32, limit: u32| {
+        let first = ((start + factor / 2) / factor).min(limit - 1);
+        let last = ((start + length + factor / 2) / factor).clamp(first + 1, limit);
+        (first, last - first)
+    };
+    let (x, width) = along(geometry.crop.x, geometry.crop.width, image.width);
+    let (y, height) = along(geometry.crop.y, geometry.crop.height, image.height);
+    (scale, Geometry { image, crop: Region::new(x, y, width, height), ..*geometry })
+}
+
+fn no_steps() -> Error {
+    Error::Misuse("no steps to take".to_owned())
+}
+
+fn raw_rgb<'a>(picture: &Opened<'a>, max_pixels: u64) -> Result<ImageRef<'a>> {
+    let size = picture.stored;
+    if size.area() > max_pixels {
+        return Err(Error::TooLarge { width: size.width, height: size.height, limit: max_pixels });
+    }
+    ImageRef::new(picture.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
+}
+
+/// The pixels of `image` as one dense RGBX buffer.
+fn copy_rgbx(image: ImageRef<'_>, into: &mut Vec<u8>) {
+    into.clear();
+    for y in 0..image.size.height {
+        let row = image.row(y);
+        match image.layout {
+            PixelLayout::Rgbx => into.extend_from_slice(row),
+            PixelLayout::Rgb => into.extend(row.chunks_exact(3).flat_map(|p| [p[0], p[1], p[2], 255])),
+        }
+    }
+}
+
+/// Renders `image` (whose corner lies at `origin`) through all steps; steps after the first read 8-bit pixels that the
+/// one before made.
+fn through_steps(
     renderer: &mut Renderer,
     between: &mut [Vec<u8>; 2],
     image: ImageRef<'_>,
@@ -97,17 +284,18 @@ fn later_steps(
     out: &mut [u8],
 ) -> Result<()> {
     let plain = Finish::bytes(TensorLayout::ChannelsLast);
-    let (last, before) = steps.split_last().ok_or_else(|| Error::Misuse("no steps".to_owned()))?;
+    let (last, before) = steps.split_last().ok_or_else(no_steps)?;
     let [mut from, mut to] = between.each_mut();
     for (number, step) in before.iter().enumerate() {
-        let size = step.geometry.output();
-        to.resize(plain.output_bytes(size), 0);
+        to.resize(plain.output_bytes(step.geometry.output()), 0);
         let (source, corner) =
             if number == 0 { (image, origin) } else { (rgb(from, step.geometry.image)?, (0, 0)) };
         renderer.render_image(source, corner, &step.geometry, step.filter, &plain, to)?;
         std::mem::swap(&mut from, &mut to);
     }
-    renderer.render_image(rgb(from, last.geometry.image)?, (0, 0), &last.geometry, last.filter, finish, out)
+    let (source, corner) =
+        if before.is_empty() { (image, origin) } else { (rgb(from, last.geometry.image)?, (0, 0)) };
+    renderer.render_image(source, corner, &last.geometry, last.filter, finish, out)
 }
 
 fn rgb(bytes: &[u8], size: Size) -> Result<ImageRef<'_>> {

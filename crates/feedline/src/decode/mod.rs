@@ -5,4 +5,4 @@
 
 mod image;
 
-pub(crate) use image::{ImageDecoder, Picture};
+pub(crate) use image::{ImageDecoder, Picture, Spent};

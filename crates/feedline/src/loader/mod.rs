@@ -185,7 +185,7 @@ impl Shared {
         state.running.push(Arc::downgrade(flight));
         match state.idle.pop() {
             Some(crew) => Ok(crew),
-            None => Crew::new(self.plan.threads, &self.totals),
+            None => Crew::new(self.plan.threads, self.plan.options.max_pixels, &self.totals),
         }
     }
 

@@ -21,10 +21,18 @@ pub(crate) enum Output {
     Bytes { field: usize, direct: bool },
     /// An n-d array field.
     Array { field: usize },
-    /// A picture through the image plan of this number.
-    Image { field: usize, plan: usize },
+    /// A decoded picture; see `Plan::pictures`.
+    Image { field: usize },
     /// Height and width of an undecoded picture.
     ImageSize { field: usize },
+}
+
+/// The columns that show one image field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Views {
+    pub(crate) field: usize,
+    /// Column and image plan of each view.
+    pub(crate) outputs: Vec<(usize, usize)>,
 }
 
 /// A loader's plan.
@@ -34,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) columns: Vec<ColumnSpec>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) images: Vec<ImagePlan>,
+    /// Decoded image fields; all views of one share its decoding.
+    pub(crate) pictures: Vec<Views>,
     /// What `Dataset::read` is asked for; fields that are read straight into the batch are not among them.
     pub(crate) fields: FieldSet,
     pub(crate) threads: usize,
@@ -52,6 +62,7 @@ impl Plan {
             columns: vec![ColumnSpec::dense("index", DType::I64, &[])],
             outputs: vec![Output::Index],
             images: Vec::new(),
+            pictures: Vec::new(),
             fields: FieldSet::all(0),
             threads: threads(&options),
             depth: 0,
@@ -139,6 +150,7 @@ impl Plan {
             );
             return Ok(());
         }
+        self.pictures.push(Views { field, outputs: Vec::new() });
         let transforms = self.options.transforms.get(name).cloned();
         match transforms.unwrap_or(FieldTransforms::Single(Vec::new())) {
             FieldTransforms::Single(list) => self.add_view(field, name.to_owned(), 0, &list),
@@ -173,7 +185,9 @@ impl Plan {
         };
         let plan = self.images.len();
         self.images.push(image);
-        self.add(column, Output::Image { field, plan });
+        let views = self.pictures.last_mut().expect("the field's views were begun just now");
+        views.outputs.push((self.columns.len(), plan));
+        self.add(column, Output::Image { field });
         Ok(())
     }
 
@@ -248,7 +262,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::Float { field }
         | Output::Bytes { field, .. }
         | Output::Array { field }
-        | Output::Image { field, .. } => Some(field),
+        | Output::Image { field } => Some(field),
     }
 }
 

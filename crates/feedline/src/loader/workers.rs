@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::plan::{Output, Plan};
+use super::plan::{Output, Plan, Views};
 use super::stats::{Counters, Totals, Work};
 use crate::batch::{Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
-use crate::decode::{ImageDecoder, Picture};
+use crate::decode::{ImageDecoder, Picture, Spent};
 use crate::error::{Error, Result, Stage};
 use crate::order::{Batches, Order};
 use crate::random::Draw;
@@ -46,13 +46,13 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// Starts `count` threads.
-    pub(crate) fn new(count: usize, totals: &Totals) -> Result<Self> {
+    pub(crate) fn new(count: usize, max_pixels: u64, totals: &Totals) -> Result<Self> {
         let mut threads = Vec::with_capacity(count);
         for number in 0..count {
             let (sender, receiver) = channel();
             let counters = totals.worker();
             let thread = std::thread::Builder::new().name(format!("feedline-{number}"));
-            let handle = thread.spawn(move || Worker::new(counters).run(&receiver));
+            let handle = thread.spawn(move || Worker::new(counters, max_pixels).run(&receiver));
             let handle = handle.map_err(|e| {
                 Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
             })?;
@@ -92,18 +92,19 @@ struct Worker {
     counters: Arc<Counters>,
     sample: SampleBuffer,
     image: ImageDecoder,
-    steps: Steps,
-    only: Option<FieldSet>,
+    /// Steps of each view of the picture at hand.
+    steps: Vec<Steps>,
+    max_pixels: u64,
 }
 
 impl Worker {
-    fn new(counters: Arc<Counters>) -> Self {
+    fn new(counters: Arc<Counters>, max_pixels: u64) -> Self {
         Worker {
             counters,
             sample: SampleBuffer::new(),
-            image: ImageDecoder::new(),
-            steps: Steps::new(),
-            only: None,
+            image: ImageDecoder::new(max_pixels),
+            steps: Vec::new(),
+            max_pixels,
         }
     }
 
@@ -113,7 +114,7 @@ impl Worker {
             // this thread then.
             if catch_unwind(AssertUnwindSafe(|| self.fly(&flight))).is_err() {
                 flight.ring.close();
-                self = Worker::new(self.counters);
+                self = Worker::new(self.counters, self.max_pixels);
             }
         }
     }
@@ -146,7 +147,7 @@ impl Worker {
                 Ok(Err(error)) => error,
                 Err(panic) => {
                     // Scratch may be half-changed; start afresh.
-                    *self = Worker::new(self.counters.clone());
+                    *self = Worker::new(self.counters.clone(), self.max_pixels);
                     Error::sample(flight.dataset.format().locate(sample), Stage::Decode, panic_text(&*panic))
                 }
             };
@@ -169,18 +170,17 @@ impl Worker {
         let read = Instant::now();
         self.counters.spent(Work::Read, read - begun);
         let mut bytes = self.sample.used() as u64;
-        let mut pictures = std::time::Duration::ZERO;
         for (column, output) in plan.outputs.iter().enumerate() {
-            match *output {
-                Output::Image { field, plan: image } => {
-                    let begun = Instant::now();
-                    self.picture(flight, sample, row, column, field, image)?;
-                    pictures += begun.elapsed();
-                }
-                other => bytes += self.value(flight, sample, row, column, other)?,
+            if !matches!(output, Output::Image { .. }) {
+                bytes += self.value(flight, sample, row, column, *output)?;
             }
         }
-        self.counters.spent(Work::Copy, read.elapsed().saturating_sub(pictures));
+        self.counters.spent(Work::Copy, read.elapsed());
+        for views in &plan.pictures {
+            let spent = self.picture(flight, sample, row, views)?;
+            self.counters.spent(Work::Decode, spent.decode);
+            self.counters.spent(Work::Transform, spent.transform);
+        }
         self.counters.sample(bytes);
         Ok(())
     }
@@ -262,51 +262,56 @@ impl Worker {
     }
 
     fn probed_size(&mut self, flight: &Flight, sample: u64, field: usize) -> Result<[i64; 2]> {
-        let count = flight.dataset.schema().fields.len();
-        let only = self.only.get_or_insert_with(|| FieldSet::only(count, [field])).clone();
-        flight.dataset.read(sample, &only, &mut self.sample).map_err(|e| self.name(e, flight, sample))?;
-        let picture = picture(&self.sample, field).ok_or_else(|| missing(flight, sample, field))?;
-        let size = picture.oriented_size().map_err(|e| decode_error(flight, sample, field, &e))?;
+        let only = FieldSet::only(flight.dataset.schema().fields.len(), [field]);
+        let mut scratch = SampleBuffer::new();
+        flight.dataset.read(sample, &only, &mut scratch).map_err(|e| self.name(e, flight, sample))?;
+        let picture = picture(&scratch, field).ok_or_else(|| missing(flight, sample, field))?;
+        let size = picture.open().map_err(|e| decode_error(flight, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
     }
 
+    /// Decodes one picture and renders all its views.
     fn picture(
         &mut self,
         flight: &Flight,
         sample: u64,
         row: &mut RowMut<'_>,
-        column: usize,
-        field: usize,
-        image: usize,
-    ) -> Result<()> {
-        let plan = &flight.plan.images[image];
-        let bad = |e: &feedline_pixels::Error| decode_error(flight, sample, field, e);
+        views: &Views,
+    ) -> Result<Spent> {
+        let field = views.field;
+        let bad = |e: feedline_pixels::Error| decode_error(flight, sample, field, &e);
         let picture = picture(&self.sample, field).ok_or_else(|| missing(flight, sample, field))?;
+        let opened = picture.open().map_err(bad)?;
         let key = SampleKey { seed: flight.plan.options.seed, epoch: flight.epoch, sample };
-        let size = picture.oriented_size().map_err(|e| bad(&e))?;
-        plan.draw(size, key, &mut self.steps).map_err(|reason| {
-            let name = &flight.dataset.schema().fields[field].name;
-            Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Transform, reason)
-        })?;
-        let output = self.steps.last().expect("a plan always ends in a step").geometry.output();
-        let length = plan.finish().output_bytes(output);
-        let options = &flight.plan.options;
-        let mut render = |out: &mut [u8]| {
-            self.image.render(&picture, &self.steps, plan.finish(), options.decode, options.max_pixels, out)
-        };
-        let spent = if plan.output().is_some() {
-            render(row.dense(column)).map_err(|e| bad(&e))?
-        } else {
-            let (room, shape) = row.ragged(column);
-            let Room::Free(room) = room else { unreachable!("sizes of whole pictures are not planned") };
-            room.resize(length, 0);
-            let spent = render(room).map_err(|e| bad(&e))?;
-            *shape = picture_shape(plan.finish().layout, output);
-            spent
-        };
-        self.counters.spent(Work::Decode, spent.decode);
-        self.counters.spent(Work::Transform, spent.transform);
-        Ok(())
+        self.steps.resize_with(views.outputs.len(), Steps::new);
+        for ((_, plan), steps) in views.outputs.iter().zip(&mut self.steps) {
+            flight.plan.images[*plan].draw(opened.upright_size(), key, steps).map_err(|reason| {
+                let name = &flight.dataset.schema().fields[field].name;
+                let place = flight.dataset.format().locate(sample).with_field(name);
+                Error::sample(place, Stage::Transform, reason)
+            })?;
+        }
+        let Worker { image, steps, .. } = self;
+        if let [(column, plan)] = views.outputs[..] {
+            let finish = flight.plan.images[plan].finish();
+            let mode = flight.plan.options.decode;
+            return put_picture(flight, row, column, plan, &steps[0], |out| {
+                image.render(&opened, &steps[0], finish, mode, out)
+            })
+            .map_err(bad);
+        }
+        let begun = Instant::now();
+        let needed: Vec<_> = steps.iter().map(|s| s[0].geometry.needed(s[0].filter)).collect();
+        image.decode_views(&opened, &needed).map_err(bad)?;
+        let decode = begun.elapsed();
+        for (number, (column, plan)) in views.outputs.iter().enumerate() {
+            let finish = flight.plan.images[*plan].finish();
+            put_picture(flight, row, *column, *plan, &steps[number], |out| {
+                image.render_view(number, &steps[number], finish, out)
+            })
+            .map_err(bad)?;
+        }
+        Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
     }
 
     /// Makes a reading error one of this sample.
@@ -345,6 +350,27 @@ fn picture<'a>(buffer: &'a SampleBuffer, field: usize) -> Option<Picture<'a>> {
         }
         _ => None,
     }
+}
+
+/// Gives `render` the row's bytes in an image column, and notes the shape where the column is ragged.
+fn put_picture<T>(
+    flight: &Flight,
+    row: &mut RowMut<'_>,
+    column: usize,
+    plan: usize,
+    steps: &Steps,
+    render: impl FnOnce(&mut [u8]) -> feedline_pixels::Result<T>,
+) -> feedline_pixels::Result<T> {
+    let plan = &flight.plan.images[plan];
+    if plan.output().is_some() {
+        return render(row.dense(column));
+    }
+    let output = steps.last().map_or(feedline_pixels::Size::new(0, 0), |step| step.geometry.output());
+    let (room, shape) = row.ragged(column);
+    let Room::Free(room) = room else { unreachable!("sizes of whole pictures are not planned") };
+    room.resize(plan.finish().output_bytes(output), 0);
+    *shape = picture_shape(plan.finish().layout, output);
+    render(room)
 }
 
 fn picture_shape(layout: feedline_pixels::TensorLayout, size: feedline_pixels::Size) -> Shape {

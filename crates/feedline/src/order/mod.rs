@@ -30,34 +30,19 @@ pub(crate) enum Sequence {
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     /// Sample = position.
-    Sequential {
-        /// Number of positions.
-        length: u64,
-    },
+    Sequential,
     /// Sample = permutation of position.
-    Permuted {
-        /// Number of positions.
-        length: u64,
-        /// The shuffle.
-        permutation: PermutationRef,
-    },
+    Permuted(Arc<Permutation>),
     /// Sample = entry of a list.
     Listed(Arc<[u64]>),
 }
-
-/// A shared shuffle (opaque: how it is computed is no caller's business).
-#[derive(Clone, Debug)]
-pub(crate) struct PermutationRef(Arc<Permutation>);
 
 impl Order {
     /// The order of `epoch` over a data set of `length` samples.
     pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Result<Self> {
         match sequence {
-            Sequence::Sequential => Ok(Order::Sequential { length }),
-            Sequence::Shuffled => {
-                let permutation = PermutationRef(Arc::new(Permutation::new(length, &[seed, epoch])));
-                Ok(Order::Permuted { length, permutation })
-            }
+            Sequence::Sequential => Ok(Order::Sequential),
+            Sequence::Shuffled => Ok(Order::Permuted(Arc::new(Permutation::new(length, &[seed, epoch])))),
             Sequence::Listed(list) => {
                 if let Some((at, sample)) = list.iter().enumerate().find(|(_, s)| **s >= length) {
                     let reason = format!("entry {at} is {sample}, but the data set has {length} samples");
@@ -68,24 +53,11 @@ impl Order {
         }
     }
 
-    /// Number of positions in the epoch.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Order::Sequential { length } | Order::Permuted { length, .. } => *length,
-            Order::Listed(list) => list.len() as u64,
-        }
-    }
-
-    /// Whether the epoch has no sample.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The sample at `position`, which must be below [`len`](Self::len).
+    /// The sample at `position`, which must be below the number of positions.
     pub(crate) fn at(&self, position: u64) -> u64 {
         match self {
-            Order::Sequential { .. } => position,
-            Order::Permuted { permutation, .. } => permutation.0.at(position),
+            Order::Sequential => position,
+            Order::Permuted(permutation) => permutation.at(position),
             Order::Listed(list) => list[position as usize],
         }
     }

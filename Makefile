@@ -1,0 +1,60 @@
+# Everything a fresh machine needs, by `make demo` and `make test`. Only cargo, a C compiler and Python (3.10 or later)
+# must be there; the rest is installed (system packages where we may, Python packages into .venv).
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+DATA ?= bench-data
+export VIRTUAL_ENV := $(abspath $(VENV))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom lint bench bench-decode fuzz clean
+
+help: ## What there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: ## Compiler tools and the Python environment (small)
+	@PYTHON=$(PYTHON) tools/setup.sh build
+
+setup-test: ## The same, with what tests and benchmarks need (torch: 5 GB)
+	@PYTHON=$(PYTHON) tools/setup.sh test
+
+build: setup ## The Python package, optimised, into .venv
+	$(BIN)/maturin develop --release --locked
+
+demo: build ## Makes a small data set, packs it, loads it, shows throughput and where the time goes
+	$(BIN)/feedline demo
+
+test: setup-test lint test-rust loom test-python test-leaks ## All tests
+	@echo "all tests passed"
+
+test-rust: setup ## Rust tests
+	cargo test --workspace --exclude feedline-python --locked
+
+loom: setup ## Model check of the batch protocol
+	cd crates/feedline/loom && cargo test --release --locked
+
+test-python: setup-test build ## Python tests and the examples in docstrings
+	$(BIN)/python -m pytest
+
+test-leaks: setup-test build ## 2,000 batches with early breaks under valgrind's leak checker
+	tools/leaks.sh
+
+lint: setup-test ## Formatting, clippy, ruff, types, stubs, layering
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff format --check python tools benchmarks
+	$(BIN)/ruff check python tools benchmarks
+	$(BIN)/mypy
+
+bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
+	$(BIN)/python benchmarks/run.py $(DATA)
+
+bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA=folder
+	cargo bench -p feedline-pixels --bench decode -- $(DATA)
+
+fuzz: setup ## Every fuzz target for a bounded time (SECONDS each, default 30)
+	tools/fuzz.sh
+
+clean: ## Removes what was built, not .venv
+	cargo clean

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Makes this machine able to build (and with "test", to test) feedline. Says what it does; does it once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+level=${1:-build}
+python=${PYTHON:-python3}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+apt_install() { # packages; fails quietly where we may not or cannot
+  command -v apt-get >/dev/null || return 1
+  local sudo=""
+  if [ "$(id -u)" != 0 ]; then
+    sudo="sudo -n"
+    $sudo true 2>/dev/null || return 1
+  fi
+  say "installing system packages: $*"
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null 2>&1 ||
+    { $sudo apt-get update -qq >/dev/null 2>&1 && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null; }
+}
+
+need() { # command, package, what for
+  command -v "$1" >/dev/null && return
+  apt_install "$2" || true
+  command -v "$1" >/dev/null || die "$1 is missing ($3); install the system package '$2' and try again"
+}
+
+command -v cargo >/dev/null || die "cargo is missing; install Rust (rustup, or your system's packages)"
+need cc build-essential "a C compiler, for libjpeg-turbo and libwebp"
+need cmake cmake "builds libjpeg-turbo"
+need nasm nasm "assembles libjpeg-turbo's SIMD code"
+command -v "$python" >/dev/null || die "$python is missing; install Python 3.10 or later"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$python is older than 3.10"
+
+if [ ! -x .venv/bin/python ]; then
+  say "making .venv"
+  "$python" -m venv .venv 2>/dev/null || {
+    rm -rf .venv
+    apt_install python3-venv || die "$python cannot make virtual environments; install the package 'python3-venv'"
+    "$python" -m venv .venv
+  }
+fi
+
+install_python() { # file with requirements; a stamp keeps it from being done twice
+  local stamp=".venv/.feedline-$(basename "$1").stamp"
+  cmp -s "$1" "$stamp" && return
+  say "installing Python packages of $1 into .venv (once)"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
+  cp "$1" "$stamp"
+}
+
+install_python tools/requirements-build.txt
+if [ "$level" = test ]; then
+  need valgrind valgrind "the leak test"
+  install_python tools/requirements-dev.txt
+fi
