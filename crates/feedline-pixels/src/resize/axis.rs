@@ -125,14 +125,6 @@ impl Weights {
         }
     }
 
-    /// Makes room for whole blocks of `multiple` positions: the added ones read position 0 with weight 0.
-    pub(crate) fn pad_to_multiple(&mut self, multiple: usize) {
-        let length = self.starts.len().next_multiple_of(multiple);
-        self.starts.resize(length, 0);
-        self.counts.resize(length, 0);
-        self.values.resize(length * self.taps, 0);
-    }
-
     /// The weights of one output position.
     pub(crate) fn of(&self, index: usize) -> &[i16] {
         let at = index * self.taps;
@@ -161,11 +153,11 @@ fn quantise(exact: &[f64], bits: u32, values: &mut [i16]) {
     }
 }
 
-/// To nearest. `f64::round` is a library call on baseline x86-64 and took a seventh of a resize; adding 1.5 · 2^52
-/// leaves no bits for a fraction, so the addition rounds.
+/// To nearest. `f64::round` is a library call on baseline x86-64 and took a seventh of a resize; adding 1.5 · 2^52 leaves
+/// no bits for a fraction, so the addition rounds, and the result's lower bits are the integer.
 fn round(value: f64) -> i32 {
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0;
-    ((value + NO_FRACTION) - NO_FRACTION) as i32
+    (value + NO_FRACTION).to_bits() as i32
 }
 
 #[cfg(test)]

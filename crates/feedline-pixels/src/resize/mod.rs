@@ -46,9 +46,10 @@ pub(crate) struct Resizer {
     clamps_lines: bool,
     vertical: Weights,
     horizontal: Weights,
-    weight_pairs: Vec<[i16; 2]>,
-    columns: Vec<u32>,
-    rows: Vec<u32>,
+    columns: Columns,
+    /// Source columns and rows of nearest-neighbour output.
+    nearest_columns: Vec<u32>,
+    nearest_rows: Vec<u32>,
     lines: Vec<i16>,
     line_length: usize,
     line_count: usize,
@@ -89,9 +90,9 @@ impl Resizer {
             clamps_lines: false,
             vertical: Weights::default(),
             horizontal: Weights::default(),
-            weight_pairs: Vec::new(),
-            columns: Vec::new(),
-            rows: Vec::new(),
+            columns: Columns::default(),
+            nearest_columns: Vec::new(),
+            nearest_rows: Vec::new(),
             lines: Vec::new(),
             line_length: 0,
             line_count: 0,
@@ -142,10 +143,10 @@ impl Resizer {
             }
         };
         let (covered, needed, crop) = (self.covered, self.needed, geometry.crop);
-        select(&mut self.columns, horizontal, covered.x, covered.width, needed.x - crop.x);
-        select(&mut self.rows, vertical, covered.y, covered.height, needed.y - crop.y);
+        select(&mut self.nearest_columns, horizontal, covered.x, covered.width, needed.x - crop.x);
+        select(&mut self.nearest_rows, vertical, covered.y, covered.height, needed.y - crop.y);
         if self.flip {
-            self.columns.reverse();
+            self.nearest_columns.reverse();
         }
     }
 
@@ -156,12 +157,11 @@ impl Resizer {
         self.fraction = 8 - (15 - bits);
         self.vertical.build(vertical, covered.y, covered.bottom(), false, bits);
         self.horizontal.build(horizontal, covered.x, covered.right(), self.flip, bits);
-        self.horizontal.pad_to_multiple(COLUMN_MULTIPLE);
-        self.weight_pairs.clear();
-        self.weight_pairs.extend(self.horizontal.values.iter().map(|weight| [*weight; 2]));
+        let Weights { starts, values, taps, .. } = &self.horizontal;
+        self.columns.set(starts, values, *taps, self.fraction);
         self.line_count = open_lines(&self.vertical);
         // Columns past the last are read with weight 0 by output columns that have fewer taps than others.
-        self.woven.resize(self.needed.width as usize + self.horizontal.taps, Woven::default());
+        self.woven.resize(self.columns.reach().max(self.needed.width as usize), Woven::default());
     }
 
     /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from
@@ -262,7 +262,7 @@ impl Resizer {
             self.clamp_lines(slot);
         }
         self.blend_lines(slot);
-        let stride = self.horizontal.starts.len() * 4;
+        let stride = self.columns.count() * 4;
         for (out, pixels) in (first..=last).zip(self.pixels.chunks_exact(stride)) {
             sink(out, &pixels[..self.covered.width as usize * 4]);
         }
@@ -289,14 +289,8 @@ impl Resizer {
             Some(PixelLayout::Rgb) => convolve::weave::<3>(self.level, lines, woven),
             _ => convolve::weave::<4>(self.level, lines, woven),
         }
-        let columns = Columns {
-            starts: &self.horizontal.starts,
-            weights: &self.weight_pairs,
-            taps: self.horizontal.taps,
-            fraction: self.fraction,
-        };
-        let stride = self.horizontal.starts.len() * 4;
-        convolve::blend_columns(self.level, columns, &self.woven, &mut self.pixels, stride);
+        let stride = self.columns.count() * 4;
+        convolve::blend_columns(self.level, &self.columns, &self.woven, &mut self.pixels, stride);
     }
 
     /// Source rows become lines as they are (weight one), four lines become four narrow rows of bytes, and those go
@@ -322,7 +316,7 @@ impl Resizer {
     /// Adds the narrow rows in `pixels`, which stand for source rows from `above` on, to the sums they have a share in.
     fn add_narrow(&mut self, above: u32, count: u32, sink: &mut impl RowSink) {
         let width = self.covered.width as usize * 4;
-        let stride = self.horizontal.starts.len() * 4;
+        let stride = self.columns.count() * 4;
         let (narrow, row) = self.pixels.split_at_mut(ROWS * stride);
         let size = Size::new(self.covered.width, count);
         let strip = ImageRef { bytes: narrow, size, stride, layout: PixelLayout::Rgbx };
@@ -344,13 +338,13 @@ impl Resizer {
     fn pick(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
         let above = self.next_row;
         while self.next_out < self.covered.height {
-            let row = self.rows[self.next_out as usize];
+            let row = self.nearest_rows[self.next_out as usize];
             if row >= above + strip.size.height {
                 break;
             }
             let source = strip.row(row - above);
             let bytes = strip.layout.bytes();
-            for (pixel, column) in self.pixels.chunks_exact_mut(4).zip(&self.columns) {
+            for (pixel, column) in self.pixels.chunks_exact_mut(4).zip(&self.nearest_columns) {
                 pixel[..3].copy_from_slice(&source[*column as usize * bytes..][..3]);
             }
             sink(self.next_out, &self.pixels[..self.covered.width as usize * 4]);

@@ -218,7 +218,7 @@ unsafe fn weave_four(lines: [*const i16; ROWS], woven: *mut Woven) {
 ///
 /// Needs AVX2, and the lengths that `super::blend_columns` checks.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels: &mut [u8], stride: usize) {
+pub(super) unsafe fn blend_columns(columns: &Columns, woven: &[Woven], pixels: &mut [u8], stride: usize) {
     // Counts are fixed at compile time where recipes live (ratios up to 3 for bilinear): the loop unrolls, and the
     // branch at its end cannot be mispredicted.
     // SAFETY: passed on from the caller.
@@ -240,7 +240,7 @@ pub(super) unsafe fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels
 /// As `blend_columns`; `TAPS` is the tables' or 0.
 #[target_feature(enable = "avx2")]
 unsafe fn blend_columns_by<const TAPS: usize>(
-    columns: Columns<'_>,
+    columns: &Columns,
     woven: &[Woven],
     pixels: &mut [u8],
     stride: usize,

@@ -84,34 +84,60 @@ pub(crate) fn weave<const CHANNELS: usize>(level: CpuLevel, lines: [&[i16]; ROWS
     }
 }
 
-/// Where [`blend_columns`] reads: `taps` weights for each output column, first at woven column `starts[x]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Columns<'a> {
-    pub(crate) starts: &'a [u32],
+/// Where [`blend_columns`] reads: `taps` weights for each output column, the first at woven column `starts[x]`. Kept for
+/// all rows of an image, so that its lengths are checked once and not with every group of rows.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    starts: Vec<u32>,
     /// Each weight twice, so that one 32-bit load spreads it over a vector.
-    pub(crate) weights: &'a [[i16; 2]],
-    pub(crate) taps: usize,
+    weights: Vec<[i16; 2]>,
+    taps: usize,
     /// Fraction bits of the result: 8, or 7 for filters that overshoot.
-    pub(crate) fraction: u32,
+    fraction: u32,
+    /// Woven columns that are read.
+    reach: usize,
+}
+
+impl Columns {
+    /// Replaces the table. `weights` are `taps` per start; columns are added to fill a multiple of
+    /// [`COLUMN_MULTIPLE`].
+    pub(crate) fn set(&mut self, starts: &[u32], weights: &[i16], taps: usize, fraction: u32) {
+        assert_eq!(weights.len(), starts.len() * taps);
+        let count = starts.len().next_multiple_of(COLUMN_MULTIPLE);
+        self.starts.clear();
+        self.starts.extend_from_slice(starts);
+        self.starts.resize(count, 0);
+        self.weights.clear();
+        self.weights.extend(weights.iter().map(|weight| [*weight; 2]));
+        self.weights.resize(count * taps, [0; 2]);
+        self.taps = taps;
+        self.fraction = fraction;
+        self.reach = starts.iter().max().map_or(0, |start| *start as usize) + taps;
+    }
+
+    /// Output columns, those added included.
+    pub(crate) fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Woven columns that are read, by weights of zero at least.
+    pub(crate) fn reach(&self) -> usize {
+        self.reach
+    }
 }
 
 /// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes a pixel. The
 /// fourth byte of each pixel is undefined.
 pub(crate) fn blend_columns(
     level: CpuLevel,
-    columns: Columns<'_>,
+    columns: &Columns,
     woven: &[Woven],
     pixels: &mut [u8],
     stride: usize,
 ) {
-    let count = columns.starts.len();
-    assert!(count.is_multiple_of(COLUMN_MULTIPLE) && columns.weights.len() == count * columns.taps);
-    assert!(
-        stride >= count * 4 && pixels.len() >= (ROWS - 1) * stride + count * 4,
-        "pixel rows are too short"
-    );
-    let reach = columns.starts.iter().max().map_or(0, |start| *start as usize + columns.taps);
-    assert!(reach <= woven.len(), "weights reach past the last column");
+    let row = columns.count() * 4;
+    assert!(stride >= row && pixels.len() >= (ROWS - 1) * stride + row, "pixel rows are too short");
+    assert!(columns.reach <= woven.len(), "weights reach past the last column");
     match level {
         CpuLevel::Scalar => scalar::blend_columns(columns, woven, pixels, stride),
         #[cfg(target_arch = "x86_64")]

@@ -75,7 +75,7 @@ pub(super) unsafe fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: 
 ///
 /// Needs NEON, and the lengths that `super::blend_columns` checks.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels: &mut [u8], stride: usize) {
+pub(super) unsafe fn blend_columns(columns: &Columns, woven: &[Woven], pixels: &mut [u8], stride: usize) {
     let half = vdupq_n_s16(1 << (columns.fraction - 1));
     let shift = vdupq_n_s16(-(columns.fraction as i16));
     for (x, start) in columns.starts.iter().enumerate() {

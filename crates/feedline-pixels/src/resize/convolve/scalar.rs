@@ -23,7 +23,7 @@ pub(super) fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: &mut [W
     }
 }
 
-pub(super) fn blend_columns(columns: Columns<'_>, woven: &[Woven], pixels: &mut [u8], stride: usize) {
+pub(super) fn blend_columns(columns: &Columns, woven: &[Woven], pixels: &mut [u8], stride: usize) {
     for (x, start) in columns.starts.iter().enumerate() {
         let weights = &columns.weights[x * columns.taps..(x + 1) * columns.taps];
         let mut sums = [0i16; 16];
