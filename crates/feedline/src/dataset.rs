@@ -94,6 +94,22 @@ impl DatasetSpec {
     }
 }
 
+/// Opens a path, a `file://` uri, or a brace or glob pattern; the same as [`Dataset::open`].
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # std::fs::write(folder.path().join("1.jpg"), b"...").unwrap();
+/// # let path = folder.path().display().to_string();
+/// let dataset = feedline::open(&path)?;
+/// assert_eq!(dataset.format_name(), "folder");
+/// let sample = dataset.get(0)?;
+/// assert!(sample.get("image").is_some());
+/// # Ok::<(), feedline::Error>(())
+/// ```
+pub fn open(uri: impl AsRef<str>) -> Result<Dataset> {
+    Dataset::open(uri)
+}
+
 impl Dataset {
     /// Opens a path, a `file://` uri, or a brace or glob pattern.
     pub fn open(uri: impl AsRef<str>) -> Result<Self> {
@@ -192,13 +208,12 @@ impl Dataset {
 
     /// One after the other. The result has the fields that all of them have, in the order of the first.
     pub fn concat(pieces: &[Dataset]) -> Result<Self> {
-        let Some(first) = pieces.first() else {
+        if pieces.is_empty() {
             return Err(Error::option("concat", "nothing to join: the list is empty"));
-        };
+        }
         let schema = common_schema(pieces)?;
         let formats = pieces.iter().map(|p| reduce(&p.format, &schema)).collect();
         let uri = pieces.iter().map(Dataset::uri).collect::<Vec<_>>().join(", ");
-        debug_assert!(!first.schema().fields.is_empty() || schema.fields.is_empty());
         let specs: Option<Vec<_>> = pieces.iter().map(|p| p.spec.as_deref().cloned()).collect();
         let spec = specs.map(|pieces| Arc::new(DatasetSpec::Concat { pieces }));
         Ok(Dataset { format: Arc::new(Concatenated::new(formats, schema)), uri: uri.into(), spec })

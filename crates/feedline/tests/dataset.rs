@@ -187,3 +187,13 @@ fn webdataset_to_pack_keeps_every_value() {
         assert_eq!(plain(packed.get(sample).unwrap()), plain(source.get(sample).unwrap()));
     }
 }
+
+#[test]
+fn data_sets_are_shared_between_threads() {
+    fn shared<T: Clone + Send + Sync + 'static>(_: &T) {}
+    let dataset = feedline::open(testdata("webdataset/a-000000.tar")).unwrap();
+    shared(&dataset);
+    let other = dataset.clone();
+    let sample = std::thread::spawn(move || other.get(1).unwrap()).join().unwrap();
+    assert_eq!(sample, dataset.get(1).unwrap());
+}

@@ -492,6 +492,16 @@ mod tests {
         }
     }
 
+    /// `testdata/webdataset/names.py` asked webdataset itself.
+    #[test]
+    fn names_split_as_webdataset_splits_them() {
+        let text = include_str!("../../../../testdata/webdataset/names.json");
+        let golden: Vec<(String, Option<String>, Option<String>)> = serde_json::from_str(text).unwrap();
+        for (name, key, suffix) in &golden {
+            assert_eq!(split_name(name), key.as_deref().zip(suffix.as_deref()), "{name}");
+        }
+    }
+
     #[test]
     fn meta_names_are_webdatasets() {
         for (name, meta) in

@@ -11,7 +11,7 @@ use super::layout::{MAX_COLUMNS, Row, at, columns_of};
 use super::manifest::{MANIFEST_NAME, Manifest, part_name};
 use super::plan::{Meter, Progress};
 use super::reader::{Pack, PartIndex, has_bytes, read_manifest, read_part};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sample::{FieldSpec, Kind};
 use crate::source::{LocalSource, Object, Source};
 
@@ -147,80 +147,98 @@ impl PartCheck<'_> {
 
     fn samples(&self, object: &dyn Object, index: &PartIndex, note: &dyn Fn(Damage)) -> Result<()> {
         let manifest = self.pack.manifest();
+        let name = part_name(self.part as u64);
         let first: u64 = manifest.parts[..self.part].iter().map(|p| p.samples).sum();
         let fields = &manifest.schema.fields;
-        let (mut digest, mut bytes, mut rows) = (Digest::default(), Vec::new(), Vec::new());
-        let mut position = 0;
+        let (mut digest, mut end) = (Digest::default(), 0);
+        let (mut bytes, mut rows, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
         for row in 0..index.index.samples as usize {
             let start = index.index.starts.get(&index.bytes, row);
-            let sample = first + row as u64;
-            let at_sample = |reason: &str| Damage {
-                sample: Some(sample),
-                offset: Some(start),
-                ..damaged(part_name(self.part as u64), reason)
+            let broken = |field: Option<usize>, offset: u64, reason: String| {
+                note(Damage {
+                    sample: Some(first + row as u64),
+                    field: field.map(|f| fields[f].name.clone()),
+                    offset: Some(offset),
+                    ..damaged(name.clone(), reason)
+                });
             };
-            if start < position {
-                note(at_sample("overlaps the sample before it"));
+            if start < end {
+                broken(None, start, "overlaps the sample before it".to_owned());
             }
-            position = start;
-            for (number, field) in fields.iter().enumerate() {
-                for piece in pieces(index, number, field, row) {
-                    let broken =
-                        |reason: String| Damage { field: Some(field.name.clone()), ..at_sample(&reason) };
-                    let offset = Some(position);
-                    if let Err(reason) = check_piece(object, position, &piece, &mut bytes) {
-                        note(Damage { offset, ..broken(reason) });
-                    }
-                    position = position.saturating_add(piece.length);
-                }
-            }
+            pieces.clear();
+            fields.iter().enumerate().for_each(|(n, f)| list_pieces(index, n, f, row, &mut pieces));
+            let length = check_pieces(object, start, &pieces, &mut bytes, &broken);
+            end = start.saturating_add(length);
             rows.clear();
             rows.extend(fields.iter().enumerate().map(|(n, f)| row_of(index, n, f, row)));
             digest.push(fields, &rows);
-            self.meter.add(1, position.saturating_sub(start))?;
+            self.meter.add(1, length)?;
         }
         if digest.to_bytes() != manifest.parts[self.part].digest {
-            note(damaged(part_name(self.part as u64), "the digest is not that of its samples"));
+            note(damaged(name, "the digest is not that of its samples"));
         }
         Ok(())
     }
 }
 
-/// Length and stored checksum of a run of bytes.
+/// A run of bytes of one field, with its stored checksum.
 struct Piece {
+    field: usize,
     length: u64,
     crc: u64,
     name: &'static str,
 }
 
-fn pieces(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize) -> Vec<Piece> {
-    if !has_bytes(spec.kind) {
-        return Vec::new();
-    }
+fn list_pieces(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize, out: &mut Vec<Piece>) {
     let get = |column| index.get(field, column, row);
-    let mut pieces = vec![Piece { length: get(at::LENGTH), crc: get(at::CRC), name: "bytes" }];
-    if spec.kind == Kind::Image {
-        pieces.push(Piece { length: get(at::SEEK_LENGTH), crc: get(at::SEEK_CRC), name: "seek index" });
+    if has_bytes(spec.kind) && get(at::LENGTH) > 0 {
+        out.push(Piece { field, length: get(at::LENGTH), crc: get(at::CRC), name: "bytes" });
     }
-    pieces.retain(|p| p.length > 0);
-    pieces
+    if spec.kind == Kind::Image && get(at::SEEK_LENGTH) > 0 {
+        out.push(Piece { field, length: get(at::SEEK_LENGTH), crc: get(at::SEEK_CRC), name: "seek index" });
+    }
 }
 
-/// Reads the piece at `position` and compares.
-fn check_piece(object: &dyn Object, position: u64, piece: &Piece, bytes: &mut Vec<u8>) -> Result<(), String> {
-    if position.checked_add(piece.length).is_none_or(|end| end > object.size()) {
-        return Err(format!("its {} reach past the end of the part", piece.name));
+/// Reads a sample's pieces, which follow each other from `start` on, and compares. Gives their length.
+fn check_pieces(
+    object: &dyn Object,
+    start: u64,
+    pieces: &[Piece],
+    bytes: &mut Vec<u8>,
+    broken: &dyn Fn(Option<usize>, u64, String),
+) -> u64 {
+    let length = pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.length));
+    // All at once where that works; piece by piece only to say which one is at fault.
+    let whole = read(object, start, length, bytes).is_ok();
+    let mut position = start;
+    for piece in pieces {
+        let found = if whole {
+            let at = (position - start) as usize;
+            Ok(crc32c::crc32c(&bytes[at..at + piece.length as usize]))
+        } else {
+            read(object, position, piece.length, bytes).map(|()| crc32c::crc32c(bytes))
+        };
+        match found {
+            Ok(crc) if u64::from(crc) == piece.crc => {}
+            Ok(crc) => {
+                let reason =
+                    format!("the checksum of its {} is {crc:08x}, stored is {:08x}", piece.name, piece.crc);
+                broken(Some(piece.field), position, reason);
+            }
+            Err(reason) => broken(Some(piece.field), position, format!("its {}: {reason}", piece.name)),
+        }
+        position = position.saturating_add(piece.length);
     }
-    bytes.resize(piece.length as usize, 0);
-    object.read_at(position, bytes).map_err(|e: Error| e.to_string())?;
-    let found = crc32c::crc32c(bytes);
-    if u64::from(found) != piece.crc {
-        return Err(format!(
-            "the checksum of its {} is {found:08x}, stored is {:08x}",
-            piece.name, piece.crc
-        ));
+    length
+}
+
+/// Reads `length` bytes; nothing is allocated for more than the file has.
+fn read(object: &dyn Object, offset: u64, length: u64, bytes: &mut Vec<u8>) -> Result<(), String> {
+    if offset.checked_add(length).is_none_or(|end| end > object.size()) {
+        return Err("reaches past the end of the part".to_owned());
     }
-    Ok(())
+    bytes.resize(length as usize, 0);
+    object.read_at(offset, bytes).map_err(|e| e.to_string())
 }
 
 fn row_of(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize) -> Row {
