@@ -191,6 +191,7 @@ fn replaced_files_are_noticed(subject: &dyn Subject, images: &[(String, Vec<u8>)
     }
     let again = subject.open(old.path()).unwrap();
     values_equal_the_input(&*again, &other);
+    assert_ne!(again.fingerprint(), format.fingerprint(), "other data, other fingerprint");
 }
 
 fn one_sample(subject: &dyn Subject) {

@@ -193,6 +193,7 @@ fn kind_of(suffix: &str) -> Kind {
 #[derive(Debug, Default)]
 struct Shard {
     size: u64,
+    version: u64,
     suffixes: Vec<String>,
     /// All keys in one string, and for each sample where its key ends and its members start.
     key_text: String,
@@ -239,7 +240,7 @@ fn scan(source: &dyn Source, name: &str) -> Result<Shard> {
     let object: Arc<dyn Object> = source.open(name)?;
     let place = |offset: u64| Location::new(source.uri()).with_shard(name).with_offset(offset);
     let mut tar = TarReader::new(&*object);
-    let mut shard = Shard { size: object.size(), ..Shard::default() };
+    let mut shard = Shard { size: object.size(), version: object.version(), ..Shard::default() };
     let mut numbers: HashMap<String, u16> = HashMap::new();
     while let Some(member) = tar.next_member().map_err(|f| Error::data(place(f.offset), f.reason))? {
         if is_meta(&member.name) {
@@ -335,6 +336,7 @@ impl Builder {
             self.problems.push(Error::data(place, reason));
         }
         self.hasher.update(&shard.size.to_le_bytes());
+        self.hasher.update(&shard.version.to_le_bytes());
         self.hasher.update(&(shard.keys.len() as u64).to_le_bytes());
         let ends = shard.keys.iter().skip(1).map(|(_, start)| *start).chain([shard.members.len()]);
         let mut key_start = 0;

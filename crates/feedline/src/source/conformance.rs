@@ -60,6 +60,7 @@ fn reads_ranges(source: &dyn Source, large: &[u8]) {
 
 fn notices_changes(source: &dyn Source) {
     let version = source.list("").unwrap().entries.into_iter().find(|e| e.name == "subway").unwrap().version;
+    assert_eq!(source.open("subway").unwrap().version(), version);
     let mut byte = [0];
     source.read_unchanged("subway", version, &mut byte).unwrap();
     assert_eq!(byte, [1]);

@@ -137,7 +137,12 @@ impl Source for LocalSource {
         if meta.is_dir() {
             return Err(self.fail("opening", name, io::Error::from(io::ErrorKind::IsADirectory)));
         }
-        Ok(Arc::new(LocalObject { file, size: meta.len(), path: path.display().to_string() }))
+        Ok(Arc::new(LocalObject {
+            file,
+            size: meta.len(),
+            version: version(&meta),
+            path: path.display().to_string(),
+        }))
     }
 
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
@@ -171,6 +176,7 @@ fn is_folder(entry: &fs::DirEntry) -> bool {
 struct LocalObject {
     file: File,
     size: u64,
+    version: u64,
     path: String,
 }
 
@@ -186,6 +192,10 @@ impl LocalObject {
 impl Object for LocalObject {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn version(&self) -> u64 {
+        self.version
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {

@@ -72,6 +72,10 @@ impl Object for MemoryObject {
         self.bytes.len() as u64
     }
 
+    fn version(&self) -> u64 {
+        u64::from(crc32c::crc32c(&self.bytes))
+    }
+
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         into.copy_from_slice(self.slice(&(offset..offset.saturating_add(into.len() as u64)))?);
         Ok(())

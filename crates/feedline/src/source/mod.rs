@@ -110,6 +110,11 @@ pub trait Object: Send + Sync + Debug {
     /// Length in bytes, as at opening.
     fn size(&self) -> u64;
 
+    /// The tag that [`Entry::version`] has for it, as at opening; 0 if the source cannot tell.
+    fn version(&self) -> u64 {
+        0
+    }
+
     /// Fills `into` with the bytes from `offset` on.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
