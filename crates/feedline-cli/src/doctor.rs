@@ -126,7 +126,7 @@ fn show(found: &Findings, output: &mut Output) {
             found.cpu_features.iter().filter(|(_, has)| *has == wanted).map(|(name, _)| *name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(" ") }
     };
-    let mut table = Table::new(2);
+    let mut table = Table::new("l");
     table.row([
         "feedline",
         &format!("{}{}", found.feedline, if found.optimised_build { "" } else { " (not optimised)" }),

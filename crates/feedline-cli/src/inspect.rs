@@ -136,7 +136,7 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 fn overview(dataset: &Dataset, manifest: Option<&Manifest>, output: &mut Output) {
-    let mut table = Table::new(2);
+    let mut table = Table::new("l");
     table.row(["path", dataset.uri()]);
     let version =
         manifest.map(|m| format!(" (version {}.{})", m.version[0], m.version[1])).unwrap_or_default();
@@ -168,7 +168,7 @@ fn overview(dataset: &Dataset, manifest: Option<&Manifest>, output: &mut Output)
 
 fn show_fields(fields: &[Field], output: &mut Output) {
     output.line("");
-    let mut table = Table::new(2);
+    let mut table = Table::new("llrrrrl");
     table.row(["field", "kind", "total", "mean", "smallest", "largest", "stored as"]);
     for field in fields {
         let about = if field.exact { "" } else { "~" };
@@ -272,7 +272,7 @@ fn show_samples(samples: &[Shown], output: &mut Output) {
         return;
     }
     output.line("");
-    let mut table = Table::new(usize::MAX);
+    let mut table = Table::new("l");
     let names = samples.iter().find_map(|s| s.fields.as_ref().ok());
     let names = names.into_iter().flatten().map(|(name, ..)| name.clone());
     table.row(std::iter::once("sample".to_owned()).chain(names));

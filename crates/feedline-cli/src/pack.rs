@@ -152,7 +152,7 @@ fn warn_of_skipped(report: &PackReport) {
 }
 
 fn summary(report: &PackReport, args: &PackArgs, seconds: f64, done: (u64, u64), output: &mut Output) {
-    let mut table = Table::new(2);
+    let mut table = Table::new("l");
     table.row(["pack", &args.destination.display().to_string()]);
     table.row(["samples", &units::count(report.samples)]);
     if report.skipped_count > 0 {

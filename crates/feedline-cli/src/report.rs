@@ -93,18 +93,18 @@ pub(crate) fn warnings(what: &str, problems: &[String], shown: usize) {
     }
 }
 
-/// Rows of cells in aligned columns: the first `left` columns to the left, the others to the right.
+/// Rows of cells in aligned columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    left: usize,
+    alignment: &'static [u8],
     indent: usize,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table whose first `left` columns are text; the others are numbers.
-    pub(crate) fn new(left: usize) -> Self {
-        Table { left, indent: 0, rows: Vec::new() }
+    /// A table with one letter per column, `l` for text and `r` for numbers; the last one stands for all further columns.
+    pub(crate) fn new(alignment: &'static str) -> Self {
+        Table { alignment: alignment.as_bytes(), indent: 0, rows: Vec::new() }
     }
 
     /// The same, moved to the right.
@@ -134,7 +134,8 @@ impl Table {
             if column > 0 {
                 line.push_str("  ");
             }
-            if column < self.left {
+            let last = self.alignment.len() - 1;
+            if self.alignment[column.min(last)] == b'l' {
                 line.push_str(&format!("{cell:<width$}"));
             } else {
                 line.push_str(&format!("{cell:>width$}"));
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn tables_align() {
-        let mut table = Table::new(1).indented(2);
+        let mut table = Table::new("lr").indented(2);
         table.row(["name", "n"]);
         table.row(["x", "1000"]);
         assert_eq!(table.lines(), ["  name     n", "  x     1000"]);

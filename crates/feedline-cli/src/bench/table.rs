@@ -39,7 +39,7 @@ pub(crate) fn show(bench: &Bench, args: &BenchArgs, output: &mut Output) {
 }
 
 fn epochs(bench: &Bench) -> Table {
-    let mut table = Table::new(2);
+    let mut table = Table::new("llr");
     table.row([
         "recipe",
         "epoch",

@@ -101,13 +101,8 @@ fn draw(folder: &Path, samples: u64, output: &mut Output) -> Result<(), Failure>
     let bytes = drawing::draw_all(folder, samples)?;
     check_interrupt()?;
     let time = units::seconds(begun.elapsed().as_secs_f64());
-    let classes = drawing::CLASSES.join(", ");
-    output.line(format!(
-        "   {} in {}: {classes}; {}, {time}",
-        folder.display(),
-        drawing::CLASSES.len(),
-        units::bytes(bytes)
-    ));
+    let classes = drawing::CLASSES.join(",");
+    output.line(format!("   {}/{{{classes}}}: {}, {time}", folder.display(), units::bytes(bytes)));
     Ok(())
 }
 
@@ -176,7 +171,7 @@ fn where_time_goes(stats: &Stats, output: &mut Output) {
     let s = &stats.seconds;
     let all = s.read + s.decode + s.transform + s.copy + s.wait;
     output.line(format!("   where the time of {} goes:", units::counted(stats.threads as u64, "thread")));
-    let mut table = Table::new(1).indented(6);
+    let mut table = Table::new("lrl").indented(6);
     for (name, part) in [
         ("read", s.read),
         ("decode", s.decode),
@@ -186,7 +181,7 @@ fn where_time_goes(stats: &Stats, output: &mut Output) {
     ] {
         let share = part / all.max(f64::MIN_POSITIVE);
         let bar = "#".repeat((share * 40.0).round() as usize);
-        table.row([name.to_owned(), format!("{:.0} %", share * 100.0), format!("{bar:<40}")]);
+        table.row([name.to_owned(), format!("{:.0} %", share * 100.0), bar]);
     }
     output.table(&table);
     output.line(format!("   limited by {}", stats.bottleneck));
