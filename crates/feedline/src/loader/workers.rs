@@ -91,6 +91,8 @@ impl Drop for Crew {
 struct Worker {
     counters: Arc<Counters>,
     sample: SampleBuffer,
+    /// For a second reading of one field while `sample` holds the row's other values.
+    probed: SampleBuffer,
     image: ImageDecoder,
     /// Steps of each view of the picture at hand.
     steps: Vec<Steps>,
@@ -102,6 +104,7 @@ impl Worker {
         Worker {
             counters,
             sample: SampleBuffer::new(),
+            probed: SampleBuffer::new(),
             image: ImageDecoder::new(max_pixels),
             steps: Vec::new(),
             max_pixels,
@@ -236,10 +239,9 @@ impl Worker {
         }
         let count = flight.dataset.schema().fields.len();
         let only = FieldSet::only(count, [field]);
-        let mut scratch = SampleBuffer::new();
-        flight.dataset.read(sample, &only, &mut scratch).map_err(|e| self.name(e, flight, sample))?;
-        put_bytes(&scratch, field, row, column);
-        Ok(scratch.used() as u64)
+        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| self.name(e, flight, sample))?;
+        put_bytes(&self.probed, field, row, column);
+        Ok(self.probed.used() as u64)
     }
 
     fn image_size(
@@ -263,9 +265,8 @@ impl Worker {
 
     fn probed_size(&mut self, flight: &Flight, sample: u64, field: usize) -> Result<[i64; 2]> {
         let only = FieldSet::only(flight.dataset.schema().fields.len(), [field]);
-        let mut scratch = SampleBuffer::new();
-        flight.dataset.read(sample, &only, &mut scratch).map_err(|e| self.name(e, flight, sample))?;
-        let picture = picture(&scratch, field).ok_or_else(|| missing(flight, sample, field))?;
+        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| self.name(e, flight, sample))?;
+        let picture = picture(&self.probed, field).ok_or_else(|| missing(flight, sample, field))?;
         let size = picture.open().map_err(|e| decode_error(flight, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
     }
