@@ -1,6 +1,7 @@
 //! `feedline inspect`: says what a data set is.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use feedline::{Dataset, ImageEncoding, ImageMeta, Kind, OwnedValue, Sample};
 use feedline_pixels::turbo;
@@ -89,7 +90,7 @@ impl Field {
             }
         }
         if seen > 0 {
-            field.total_bytes = Some(total.saturating_mul(step).min(u64::MAX));
+            field.total_bytes = Some(total.saturating_mul(step));
             field.mean_bytes = Some(total as f64 / seen as f64);
         }
         field
@@ -255,7 +256,7 @@ fn describe_image(bytes: &[u8], index: &[u8], meta: ImageMeta) -> (Value, String
     let size = if width == 0 { "size unknown".to_owned() } else { format!("{width}x{height}") };
     let mut text = format!("{encoding} {size}, {}", units::bytes(bytes.len() as u64));
     if !index.is_empty() {
-        text.push_str(&format!(" + {} index", units::bytes(index.len() as u64)));
+        let _ = write!(text, " + {} index", units::bytes(index.len() as u64));
     }
     let known = (width != 0).then_some(json!([width, height]));
     (json!({ "encoding": encoding, "size": known, "bytes": bytes.len(), "index_bytes": index.len() }), text)
@@ -280,7 +281,7 @@ fn show_samples(samples: &[Shown], output: &mut Output) {
         let number = sample.number.to_string();
         match &sample.fields {
             Ok(fields) => {
-                table.row(std::iter::once(number).chain(fields.iter().map(|(.., text)| text.clone())))
+                table.row(std::iter::once(number).chain(fields.iter().map(|(.., text)| text.clone())));
             }
             Err(error) => table.row([number, format!("cannot be read: {error}")]),
         }

@@ -91,7 +91,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure>
         Command::Inspect(args) => inspect::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Bench(args) => bench::run(args, output),
-        Command::Doctor(args) => doctor::run(args, output),
+        Command::Doctor(_) => Ok(doctor::run(output)),
         Command::Demo(args) => demo::run(args, output),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! `docs/formats/pack.md` is normative; opening the pack has checked the manifest already.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use feedline::{Target, resolve};
 use serde::Deserialize;
 
 /// The manifest's name in the pack's folder.
@@ -50,11 +51,10 @@ impl Manifest {
     }
 }
 
-/// The folder of the pack at `uri`, which may also name the manifest itself.
+/// The folder of the pack at `uri`, which may also name the manifest itself or be a pattern for either.
 pub(crate) fn folder(uri: &str) -> PathBuf {
-    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
-    match path.file_name() {
-        Some(name) if name == NAME => path.parent().unwrap_or(Path::new("")).to_path_buf(),
-        _ => path.to_path_buf(),
+    match resolve(&[uri.to_owned()]) {
+        Ok(Target::Folder(source) | Target::Objects(source, _)) => PathBuf::from(source.uri()),
+        Err(_) => PathBuf::from(uri),
     }
 }

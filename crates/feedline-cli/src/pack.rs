@@ -1,6 +1,5 @@
 //! `feedline pack`: writes a data set as a pack.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use feedline::{
@@ -21,9 +20,15 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     let options = options(args)?;
     interrupt::watch();
     let source = data::open(&args.sources, &args.open)?;
+    let found = parts_found(args);
     if !args.quiet {
         warn_of_problems(&source);
-        announce_resume(&args.destination, args);
+        if found > 0 {
+            message(&format!(
+                "going on with an unfinished pack: {} there already",
+                units::counted(found, "part")
+            ));
+        }
     }
     let bar = Bar::new("packing", args.quiet);
     let result = pack(&**source.format(), &args.destination, &options, &bar);
@@ -39,7 +44,8 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     }
     output.document(|| document(&report, &source, args, seconds));
     if !args.quiet {
-        summary(&report, args, seconds, bar.done(), output);
+        let time = time_taken(seconds, bar.done(), found);
+        summary(&report, args, &time, output);
     }
     Ok(ExitCode::Ok)
 }
@@ -107,19 +113,14 @@ fn warn_of_problems(source: &Dataset) {
     warnings(&what, &problems, 5);
 }
 
-fn announce_resume(destination: &Path, args: &PackArgs) {
-    if args.no_resume || args.overwrite || destination.join("feedline.json").exists() {
-        return;
+/// Parts of an unfinished pack at the destination that this run may go on from.
+fn parts_found(args: &PackArgs) -> u64 {
+    if args.no_resume || args.overwrite || args.destination.join("feedline.json").exists() {
+        return 0;
     }
-    let Ok(entries) = std::fs::read_dir(destination) else { return };
-    let is_part = |name: &str| name.starts_with("part-") && name.ends_with(".fl");
-    let parts = entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_part)).count();
-    if parts > 0 {
-        message(&format!(
-            "going on with an unfinished pack: {} there already",
-            units::counted(parts as u64, "part")
-        ));
-    }
+    let Ok(entries) = std::fs::read_dir(&args.destination) else { return 0 };
+    let is_part = |name: &str| name.starts_with("part-") && name.strip_suffix(".fl").is_some();
+    entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_part)).count() as u64
 }
 
 fn stopped(bar: &Bar, source: &Dataset) -> Failure {
@@ -151,7 +152,7 @@ fn warn_of_skipped(report: &PackReport) {
     warnings(&what, &reasons, 5);
 }
 
-fn summary(report: &PackReport, args: &PackArgs, seconds: f64, done: (u64, u64), output: &mut Output) {
+fn summary(report: &PackReport, args: &PackArgs, time: &str, output: &mut Output) {
     let mut table = Table::new("l");
     table.row(["pack", &args.destination.display().to_string()]);
     table.row(["samples", &units::count(report.samples)]);
@@ -161,15 +162,21 @@ fn summary(report: &PackReport, args: &PackArgs, seconds: f64, done: (u64, u64),
     let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.parts, "part"));
     table.row(["size", &size]);
     table.row(["fingerprint", &report.fingerprint.to_hex()]);
-    let time = if done.0 == 0 {
-        "nothing to do: the pack was complete".to_owned()
-    } else {
-        let (samples, bytes) = (done.0 as f64 / seconds, done.1 as f64 / seconds / 1e6);
-        let rate = units::count(samples as u64);
-        format!("{} ({rate} samples/s, {} MB/s)", units::seconds(seconds), units::significant(bytes))
-    };
-    table.row(["time", &time]);
+    table.row(["time", time]);
     output.table(&table);
+}
+
+/// Time and rates. What was there already would spoil the rates of a resumed run, so it has none.
+fn time_taken(seconds: f64, (samples, bytes): (u64, u64), found: u64) -> String {
+    if samples == 0 {
+        return "nothing to do: the pack was complete".to_owned();
+    }
+    if found > 0 {
+        return units::seconds(seconds);
+    }
+    let (rate, megabytes) = (samples as f64 / seconds, bytes as f64 / seconds / 1e6);
+    let rate = units::count(rate as u64);
+    format!("{} ({rate} samples/s, {} MB/s)", units::seconds(seconds), units::significant(megabytes))
 }
 
 fn document(report: &PackReport, source: &Dataset, args: &PackArgs, seconds: f64) -> Value {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,19 +21,20 @@ const LOG_EVERY: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Bar {
     title: &'static str,
-    bar: ProgressBar,
+    line: ProgressBar,
     on_terminal: bool,
     quiet: bool,
+    begun: Instant,
+    /// The furthest report so far; threads report out of order.
+    samples: AtomicU64,
+    bytes: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    begun: Instant,
-    drawn: Option<Instant>,
+    drawn: Instant,
     points: VecDeque<Point>,
-    /// The furthest report so far; threads report out of order.
-    last: (u64, u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,41 +57,43 @@ impl Bar {
         bar.set_style(style);
         bar.set_prefix(title);
         let on_terminal = !bar.is_hidden();
-        let state = State { begun: Instant::now(), drawn: None, points: VecDeque::new(), last: (0, 0) };
-        Bar { title, bar, on_terminal, quiet, state: Mutex::new(state) }
+        let begun = Instant::now();
+        let state = State { drawn: begun, points: VecDeque::new() };
+        let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Bar { title, line: bar, on_terminal, quiet, begun, samples, bytes, state: Mutex::new(state) }
     }
 
     /// Takes the bar off the screen.
     pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
+        self.line.finish_and_clear();
     }
 
     /// Samples and bytes done, as last heard.
     pub(crate) fn done(&self) -> (u64, u64) {
-        self.state.lock().map_or((0, 0), |state| state.last)
+        (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
     /// Seconds since the bar was made.
     pub(crate) fn elapsed(&self) -> f64 {
-        self.state.lock().map_or(0.0, |state| state.begun.elapsed().as_secs_f64())
+        self.begun.elapsed().as_secs_f64()
     }
 
     fn draw(&self, state: &mut State, now: Instant, total: u64) {
-        let (samples, bytes) = state.last;
+        let (samples, bytes) = self.done();
         state.points.push_back(Point { when: now, samples, bytes });
         while state.points.len() > 2 && state.points.front().is_some_and(|p| now - p.when > WINDOW) {
             state.points.pop_front();
         }
         let text = describe(&state.points, samples, total);
         if self.on_terminal {
-            self.bar.set_length(total);
-            self.bar.set_position(samples);
-            self.bar.set_message(text);
+            self.line.set_length(total);
+            self.line.set_position(samples);
+            self.line.set_message(text);
         } else {
             let percent = samples * 100 / total.max(1);
             message(&format!("{}: {percent} %, {} of {}, {text}", self.title, samples, total));
         }
-        state.drawn = Some(now);
+        state.drawn = now;
     }
 }
 
@@ -115,13 +119,13 @@ impl feedline::Progress for Bar {
         if interrupt::asked() {
             return ControlFlow::Break(());
         }
-        let now = Instant::now();
+        self.samples.fetch_max(samples, Ordering::Relaxed);
+        self.bytes.fetch_max(bytes, Ordering::Relaxed);
         // Another thread is drawing: nothing is lost by leaving it to that one.
         let Ok(mut state) = self.state.try_lock() else { return ControlFlow::Continue(()) };
-        state.last = (state.last.0.max(samples), state.last.1.max(bytes));
+        let now = Instant::now();
         let every = if self.on_terminal { REDRAW } else { LOG_EVERY };
-        let since = state.drawn.unwrap_or(state.begun);
-        if !self.quiet && now.saturating_duration_since(since) >= every {
+        if !self.quiet && now.saturating_duration_since(state.drawn) >= every {
             self.draw(&mut state, now, total);
         }
         ControlFlow::Continue(())

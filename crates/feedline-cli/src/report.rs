@@ -129,6 +129,7 @@ impl Table {
     }
 
     fn render(&self, row: &[String], widths: &[usize]) -> String {
+        use std::fmt::Write;
         let mut line = " ".repeat(self.indent);
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             if column > 0 {
@@ -136,9 +137,9 @@ impl Table {
             }
             let last = self.alignment.len() - 1;
             if self.alignment[column.min(last)] == b'l' {
-                line.push_str(&format!("{cell:<width$}"));
+                let _ = write!(line, "{cell:<width$}");
             } else {
-                line.push_str(&format!("{cell:>width$}"));
+                let _ = write!(line, "{cell:>width$}");
             }
         }
         line.truncate(line.trim_end().len());

@@ -37,7 +37,7 @@ type Places = Vec<std::ops::Range<usize>>;
 /// Measures; `None` if there are no bytes or no memory to hold them.
 pub(crate) fn measure(args: &BenchArgs, setup: &Setup) -> Result<Option<CopySpeed>> {
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
-    let (buffer, mut places) = read(&dataset)?;
+    let (buffer, mut places) = read(&dataset);
     if buffer.is_empty() {
         return Ok(None);
     }
@@ -51,7 +51,7 @@ pub(crate) fn measure(args: &BenchArgs, setup: &Setup) -> Result<Option<CopySpee
     Ok(Some(CopySpeed { bytes: buffer.len() as u64, one_thread, all_threads, threads: setup.threads }))
 }
 
-fn read(dataset: &Dataset) -> Result<(Vec<u8>, Places)> {
+fn read(dataset: &Dataset) -> (Vec<u8>, Places) {
     let fields = &dataset.schema().fields;
     let with_bytes = |kind| matches!(kind, Kind::Image | Kind::Text | Kind::Json | Kind::Bytes);
     let wanted = FieldSet::only(fields.len(), (0..fields.len()).filter(|n| with_bytes(fields[*n].kind)));
@@ -69,7 +69,7 @@ fn read(dataset: &Dataset) -> Result<(Vec<u8>, Places)> {
         places.push(buffer.len()..buffer.len() + bytes.len());
         buffer.extend_from_slice(bytes);
     }
-    Ok((buffer, places))
+    (buffer, places)
 }
 
 /// Any order that is not the stored one will do.
