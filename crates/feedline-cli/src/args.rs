@@ -124,10 +124,6 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 pub(crate) enum ImageChoice {
     /// Original bytes of JPEG files, bit for bit, plus an index for reading parts of them
     Jpeg,
-    /// Quantised JPEG coefficients: the same pixels, larger, faster to decode
-    Dct,
-    /// Raw pixels with halved colour resolution
-    Yuv420,
     /// Raw pixels
     Rgb,
     /// Bytes untouched, whatever the codec

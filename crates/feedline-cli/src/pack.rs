@@ -1,12 +1,6 @@
 //! `feedline pack`: writes a data set as a pack.
 
-use std::sync::Arc;
-
-use feedline::{
-    Dataset, Error, ImageEncoder, ImageEncoding, ImageMeta, KeepImages, OnPackError, PackOptions, PackReport,
-    pack,
-};
-use feedline_pixels::turbo;
+use feedline::{Dataset, Error, OnPackError, PackOptions, PackReport, PackSettings, StoredImage, pack};
 use serde_json::{Value, json};
 
 use crate::args::{ImageChoice, OnErrorChoice, PackArgs};
@@ -50,49 +44,16 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     Ok(ExitCode::Ok)
 }
 
-/// What is stored of each image.
-pub(crate) fn image_encoder(
-    image: ImageChoice,
-    shorter_side: Option<u32>,
-    longer_side: Option<u32>,
-    quality: Option<u8>,
-) -> Result<Arc<dyn ImageEncoder>, Failure> {
-    let resizing = [("--shorter-side", shorter_side), ("--longer-side", longer_side)];
-    let knobs = resizing.into_iter().chain([("--quality", quality.map(u32::from))]);
-    if let Some((knob, _)) = knobs.into_iter().find(|(_, value)| value.is_some()) {
-        let reason = format!("{knob}: this version stores images unchanged; it cannot encode them anew");
-        return Err(Failure::usage(reason, "leave it out, or resize the images beforehand"));
-    }
-    match image {
-        ImageChoice::Jpeg => Ok(Arc::new(KeepImages::new(probe))),
-        ImageChoice::AsIs => {
-            Ok(Arc::new(KeepImages::new(|bytes| Ok(probe(bytes).unwrap_or(ImageMeta::UNKNOWN)))))
-        }
-        ImageChoice::Dct | ImageChoice::Yuv420 | ImageChoice::Rgb => Err(Failure::usage(
-            "--image: this version stores images as 'jpeg' or 'as-is' only",
-            "use --image jpeg; dct, yuv420 and rgb come with a later version",
-        )),
-    }
-}
-
-/// What a JPEG's header tells; other files are kept without a look.
-fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
-    if !bytes.starts_with(&[0xff, 0xd8, 0xff]) {
-        return Ok(ImageMeta::UNKNOWN);
-    }
-    let header = turbo::header(bytes).map_err(|e| e.to_string())?;
-    Ok(ImageMeta {
-        encoding: ImageEncoding::Jpeg,
-        width: header.size.width,
-        height: header.size.height,
-        channels: header.components,
-        orientation: 0,
-    })
-}
-
 fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
-    Ok(PackOptions {
-        image: image_encoder(args.image, args.shorter_side, args.longer_side, args.quality)?,
+    let settings = PackSettings {
+        image: match args.image {
+            ImageChoice::Jpeg => StoredImage::Jpeg,
+            ImageChoice::Rgb => StoredImage::Rgb,
+            ImageChoice::AsIs => StoredImage::AsIs,
+        },
+        shorter_side: args.shorter_side,
+        longer_side: args.longer_side,
+        quality: args.quality,
         part_bytes: args.part_bytes,
         workers: args.workers,
         on_error: match args.on_error {
@@ -101,7 +62,8 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         },
         resume: !args.no_resume,
         overwrite: args.overwrite,
-    })
+    };
+    settings.options().map_err(Failure::from)
 }
 
 fn warn_of_problems(source: &Dataset) {
