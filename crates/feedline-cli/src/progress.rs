@@ -48,10 +48,11 @@ impl Bar {
     /// A bar on standard error; silent with `quiet`.
     pub(crate) fn new(title: &'static str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(
-            Some(0),
+            // Not 0: the bar of an empty task is full.
+            Some(1),
             if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
         );
-        let style = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %  {wide_msg}")
+        let style = ProgressStyle::with_template("{prefix} [{bar:20}] {percent:>3} %  {wide_msg}")
             .expect("the template is valid")
             .progress_chars("=> ");
         bar.set_style(style);
@@ -86,8 +87,10 @@ impl Bar {
         }
         let text = describe(&state.points, samples, total);
         if self.on_terminal {
-            self.line.set_length(total);
-            self.line.set_position(samples);
+            self.line.update(|state| {
+                state.set_len(total);
+                state.set_pos(samples);
+            });
             self.line.set_message(text);
         } else {
             let percent = samples * 100 / total.max(1);
@@ -107,7 +110,7 @@ fn describe(points: &VecDeque<Point>, samples: u64, total: u64) -> String {
     let rate = (last.samples - first.samples) as f64 / time;
     let megabytes = (last.bytes - first.bytes) as f64 / time / 1e6;
     let left = if rate > 0.0 {
-        format!(", {} left", units::seconds((total.saturating_sub(samples) as f64 / rate).round()))
+        format!(", {} left", units::time_left(total.saturating_sub(samples) as f64 / rate))
     } else {
         String::new()
     };

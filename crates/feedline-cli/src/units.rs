@@ -54,6 +54,11 @@ pub(crate) fn seconds(time: f64) -> String {
     }
 }
 
+/// The same without fractions, for times that are guesses.
+pub(crate) fn time_left(time: f64) -> String {
+    if time < 99.5 { format!("{time:.0} s") } else { seconds(time) }
+}
+
 /// A size as typed: `4096`, `64K`, `256M`, `1G` (powers of 1024), `256MB` (powers of 1000), `256MiB`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

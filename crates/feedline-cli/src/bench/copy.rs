@@ -4,7 +4,7 @@
 //! order, one behind the other into a batch-sized buffer that is used again. What a loader could at best do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use feedline::{Dataset, FieldSet, Kind, Result, SampleBuffer};
 use serde::Serialize;
@@ -17,6 +17,8 @@ use crate::{data, machine};
 const MOST_BYTES: usize = 2 << 30;
 /// Copies are repeated, and the fastest round counts: others only show what else the machine was doing.
 const ROUNDS: usize = 7;
+/// Small sets are copied more often: one round of them is over in milliseconds.
+const LEAST_TIME: Duration = Duration::from_millis(250);
 
 /// Gigabytes per second, best of several rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -44,7 +46,11 @@ pub(crate) fn measure(args: &BenchArgs, setup: &Setup) -> Result<Option<CopySpee
     shuffle(&mut places);
     let batches: Vec<&[std::ops::Range<usize>]> = places.chunks(args.batch_size as usize).collect();
     let best = |threads: usize| {
-        let fastest = (0..ROUNDS).map(|_| round(&buffer, &batches, threads)).fold(f64::INFINITY, f64::min);
+        let (begun, mut rounds, mut fastest) = (Instant::now(), 0, f64::INFINITY);
+        while rounds < ROUNDS || begun.elapsed() < LEAST_TIME {
+            fastest = round(&buffer, &batches, threads).min(fastest);
+            rounds += 1;
+        }
         buffer.len() as f64 / fastest
     };
     let (one_thread, all_threads) = (best(1), best(setup.threads));

@@ -154,7 +154,7 @@ fn many(place: &Place) -> PathBuf {
     let folder = place.path("many");
     fs::create_dir(&folder).unwrap();
     let bytes = picture(1);
-    for number in 0..6000 {
+    for number in 0..1500 {
         fs::write(folder.join(format!("{number:05}.jpg")), &bytes).unwrap();
     }
     folder
