@@ -5,13 +5,13 @@ mod drawing;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use feedline::{Dataset, Error, Loader, LoaderOptions, Location, PackOptions, Shuffle, Stats, Transform};
+use feedline::{Dataset, Error, Loader, LoaderOptions, Location, PackSettings, Shuffle, Stats, Transform};
 
-use crate::args::{DemoArgs, ImageChoice};
+use crate::args::DemoArgs;
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table};
-use crate::{ExitCode, inspect, interrupt, pack, units};
+use crate::{ExitCode, inspect, interrupt, units};
 
 const EPOCHS: u64 = 2;
 const BATCH_SIZE: u64 = 64;
@@ -109,10 +109,7 @@ fn draw(folder: &Path, samples: u64, output: &mut Output) -> Result<(), Failure>
 fn write_pack(place: &Place, output: &mut Output) -> Result<(), Failure> {
     step(output, 2, "Pack them: feedline pack pictures pictures.pack");
     let source = Dataset::open(place.pictures().to_string_lossy())?;
-    let options = PackOptions {
-        image: pack::image_encoder(ImageChoice::Jpeg, None, None, None)?,
-        ..PackOptions::default()
-    };
+    let options = PackSettings::default().options()?;
     let bar = Bar::new("packing", false);
     let result = feedline::pack(&**source.format(), place.pack(), &options, &bar);
     bar.clear();
