@@ -1,0 +1,25 @@
+"""What the examples in docstrings find around them. Not part of the installed package's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _example_data(
+    doctest_namespace: dict[str, Any], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    from PIL import Image  # noqa: PLC0415 - only when examples run
+
+    folder = tmp_path_factory.mktemp("examples")
+    for name in ("cat", "dog", "owl"):
+        (folder / name).mkdir()
+        for number in range(4):
+            Image.new("RGB", (40 + number, 30), (60 * number, 90, 120)).save(folder / name / f"{number}.jpg")
+    doctest_namespace["example_folder"] = folder
+    doctest_namespace["tmp_path"] = tmp_path
+    yield
