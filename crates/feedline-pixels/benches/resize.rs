@@ -74,11 +74,13 @@ impl Rival {
         let plane = OUT.area() as usize;
         let (red, rest) = out.split_at_mut(plane);
         let (green, blue) = rest.split_at_mut(plane);
-        let pixels = self.resized.buffer().chunks_exact(image.layout.bytes());
-        for (index, pixel) in pixels.enumerate() {
-            red[index] = f32::from(pixel[0]) * multiply[0] + add[0];
-            green[index] = f32::from(pixel[1]) * multiply[1] + add[1];
-            blue[index] = f32::from(pixel[2]) * multiply[2] + add[2];
+        let step = image.layout.bytes();
+        // Plane by plane over zipped slices, which the compiler vectorises as far as it can.
+        for (channel, plane) in [red, green, blue].into_iter().enumerate() {
+            let (multiply, add) = (multiply[channel], add[channel]);
+            for (value, pixel) in plane.iter_mut().zip(self.resized.buffer().chunks_exact(step)) {
+                *value = f32::from(pixel[channel]) * multiply + add;
+            }
         }
     }
 }
