@@ -9,7 +9,7 @@
 //! files that end early are errors, and no decoder trusts a length it has not compared with the bytes at hand.
 
 mod bmp;
-mod exif;
+pub(crate) mod exif;
 mod gif;
 mod png;
 mod tiff;
