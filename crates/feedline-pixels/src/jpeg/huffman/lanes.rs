@@ -5,7 +5,7 @@
 //! coefficient by coefficient; a lane whose piece is finished takes the next from the queue.
 
 use super::{
-    AcTable, Block, Irregular, LAST, OVERRUN, Predictors, Reader, ScanTables, coefficient, difference,
+    AcTable, Block, Irregular, OVERRUN, Predictors, Reader, ScanTables, coefficients, difference, natural,
 };
 
 /// A piece of a scan: whole MCUs from a known state on.
@@ -71,7 +71,7 @@ fn run<'a, 't, const N: usize>(
     // Indices are written out and nothing here is called out of line, so that each lane's state can live in registers.
     macro_rules! turn {
         ($i:literal) => {
-            if $i < N && lanes[$i % N].turn() && !lanes[$i % N].next(tables)? {
+            if $i < N && lanes[$i % N].turn()? && !lanes[$i % N].next(tables)? {
                 lanes[$i % N].check()?;
                 return Ok((lanes, $i));
             }
@@ -114,11 +114,13 @@ impl<'a, 't> Lane<'a, 't> {
         if self.overrun != 0 || self.reader.position() > self.limit { Err(Irregular) } else { Ok(()) }
     }
 
-    /// One coefficient; true when it was the block's last.
+    /// One or two coefficients; true when they were the block's last.
     #[inline(always)]
-    fn turn(&mut self) -> bool {
-        coefficient(&mut self.reader, self.ac, &mut self.index, self.block);
-        self.index >= LAST
+    fn turn(&mut self) -> Result<bool, Irregular> {
+        let block = &mut *self.block;
+        coefficients(&mut self.reader, self.ac, &mut self.index, |index, value| {
+            block[natural(index)] = value;
+        })
     }
 
     /// On to the next block; false when there is none.

@@ -56,21 +56,37 @@ const OVERRUN: u32 = 64;
 /// The last zig-zag index: at or past it a block is finished.
 const LAST: u32 = 63;
 
-/// Decodes one coefficient into `block`. Needs [`table::MAX_AC_BITS`] bits in the reader.
+/// Decodes one or two coefficients; `write` puts them into the block. True when they were its last. Needs
+/// [`table::MAX_AC_BITS`] bits in the reader.
 #[inline(always)]
-fn coefficient(reader: &mut Reader<'_>, ac: &AcTable, index: &mut u32, block: &mut Block) {
+fn coefficients(
+    reader: &mut Reader<'_>,
+    ac: &AcTable,
+    index: &mut u32,
+    mut write: impl FnMut(u32, i16),
+) -> Result<bool, Irregular> {
     let entry = ac.lookup(reader.bits());
-    reader.consume(entry);
-    *index += table::advance(entry);
-    block[usize::from(NATURAL[(*index & 255) as usize] & 63)] = table::value(entry);
+    let (first, second) = (entry as u32, (entry >> 32) as u32);
+    reader.consume(first);
+    let at = *index + table::advance(first);
+    write(at, table::value(first));
+    *index = at + table::advance(second);
+    write(*index, table::value(second));
+    if *index < LAST {
+        return Ok(false);
+    }
+    if at == LAST && *index != LAST {
+        // The first was already the block's last: the second belongs to the next block, and has overwritten it.
+        *reader = reader.clone().unread(second)?;
+        *index = LAST;
+        write(LAST, table::value(first));
+    }
+    Ok(true)
 }
 
-/// Reads over one coefficient.
 #[inline(always)]
-fn skip_coefficient(reader: &mut Reader<'_>, ac: &AcTable, index: &mut u32) {
-    let entry = ac.lookup(reader.bits());
-    reader.consume(entry);
-    *index += table::advance(entry);
+fn natural(index: u32) -> usize {
+    usize::from(NATURAL[(index & 255) as usize] & 63)
 }
 
 /// Decodes the difference of a DC coefficient. Needs [`table::MAX_DC_BITS`] bits in the reader.
@@ -95,17 +111,7 @@ fn block(
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
     block[0] = *predictor as i16;
-    let mut index = 0;
-    coefficient(reader, slot.ac, &mut index, block);
-    while index < LAST {
-        reader.refill();
-        coefficient(reader, slot.ac, &mut index, block);
-        if index >= LAST {
-            break;
-        }
-        coefficient(reader, slot.ac, &mut index, block);
-    }
-    if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) }
+    ac_coefficients(reader, slot.ac, |index, value| block[natural(index)] = value)
 }
 
 /// Reads over one block, keeping only what later ones depend on.
@@ -119,15 +125,23 @@ fn skip_block(
     reader.refill();
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
+    ac_coefficients(reader, slot.ac, |_, _| {})
+}
+
+/// The rest of a block behind its DC coefficient.
+#[inline(always)]
+fn ac_coefficients(
+    reader: &mut Reader<'_>,
+    ac: &AcTable,
+    mut write: impl FnMut(u32, i16),
+) -> Result<(), Irregular> {
     let mut index = 0;
-    skip_coefficient(reader, slot.ac, &mut index);
-    while index < LAST {
+    // The refill before the DC difference left enough for one lookup; each one after that is enough for two.
+    while !coefficients(reader, ac, &mut index, &mut write)? {
         reader.refill();
-        skip_coefficient(reader, slot.ac, &mut index);
-        if index >= LAST {
+        if coefficients(reader, ac, &mut index, &mut write)? {
             break;
         }
-        skip_coefficient(reader, slot.ac, &mut index);
     }
     if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) }
 }

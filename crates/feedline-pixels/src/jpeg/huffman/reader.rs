@@ -4,7 +4,7 @@
 //! the check is made once per block. [`Reader::window`] takes a view of fixed length that is longer than any block, and
 //! refills inside the block index it by a byte, which the compiler knows to stay inside.
 
-use super::{Irregular, table};
+use super::Irregular;
 
 /// Bytes that refills of one block can reach: 63 coefficients of at most 26 bits and a DC difference of 27 are 209
 /// bytes, an offset always fits a `u8`, and a refill loads 8.
@@ -20,7 +20,8 @@ pub(crate) struct Reader<'a> {
     offset: usize,
     /// The next bits, highest first.
     bits: u64,
-    /// How many of them are valid.
+    /// How many of them are valid, in the low six bits; what lies above is garbage that nobody reads. So a whole table
+    /// entry can be subtracted without cutting its length out first.
     valid: u32,
     window: &'a [u8; REACH],
 }
@@ -54,7 +55,7 @@ impl<'a> Reader<'a> {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.window[offset..offset + 8]);
         self.bits |= u64::from_be_bytes(bytes) >> (self.valid & 63);
-        self.offset = offset + ((63 - self.valid) >> 3) as usize;
+        self.offset = offset + ((!self.valid >> 3) & 7) as usize;
         self.valid |= 0x38;
     }
 
@@ -67,13 +68,24 @@ impl<'a> Reader<'a> {
     /// Drops as many bits as the low six bits of a table entry say.
     #[inline(always)]
     pub(super) fn consume(&mut self, entry: u32) {
-        let length = entry & table::LENGTH;
-        self.bits <<= length;
-        self.valid = self.valid.wrapping_sub(length);
+        self.bits = self.bits.wrapping_shl(entry);
+        self.valid = self.valid.wrapping_sub(entry);
+    }
+
+    /// Takes back as many bits as the low six bits of a table entry say.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unread(self, entry: u32) -> Result<Self, Irregular> {
+        let position = self.position() - (entry & 63) as usize;
+        let at = position / 8;
+        let mut reader = Reader::new(self.data.get(at..).ok_or(Irregular)?, (position % 8) as u32)?;
+        reader.data = self.data;
+        reader.at = at;
+        Ok(reader)
     }
 
     /// Bits consumed since the start of the data.
     pub(crate) fn position(&self) -> usize {
-        (self.at + self.offset) * 8 - self.valid as usize
+        (self.at + self.offset) * 8 - (self.valid & 63) as usize
     }
 }

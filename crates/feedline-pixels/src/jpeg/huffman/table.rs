@@ -20,7 +20,12 @@ const MAX_DC_SIZE: u8 = 11;
 /// Entry layout: length in bits 0 to 5, advance in bits 8 to 15, value in bits 16 to 31. An advance of zero marks an
 /// entry that does not hold its value: then bits 16 to 23 are the length of the code (zero: longer than the lookup) and
 /// bits 24 to 31 the symbol.
-pub(super) const LENGTH: u32 = 63;
+///
+/// Where a second coefficient fits behind the first, the upper half of an AC entry is of the same form for it, and the
+/// length in the lower half covers both. Otherwise the upper half has length and advance zero and repeats the value:
+/// writing it again to the same place does no harm, and saves a branch that would often be guessed wrong.
+#[cfg(test)]
+const LENGTH: u32 = 63;
 
 /// Advance of an end-of-block: past every real index, but clear of the overrun bit.
 const END_OF_BLOCK: u32 = 128;
@@ -103,7 +108,7 @@ fn fill(fast: &mut [u32; LOOKUP], codes: &Canonical, complete_entry: impl Fn(u32
 
 /// A table for AC coefficients.
 pub(crate) struct AcTable {
-    fast: [u32; LOOKUP],
+    fast: [u64; LOOKUP],
     codes: Canonical,
 }
 
@@ -111,28 +116,29 @@ impl AcTable {
     /// Refuses impossible code lengths.
     pub(crate) fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
         let codes = Canonical::new(spec)?;
-        let mut fast = [0; LOOKUP];
-        fill(&mut fast, &codes, |length, symbol, rest| {
+        let mut single = [0; LOOKUP];
+        fill(&mut single, &codes, |length, symbol, rest| {
             let size = u32::from(symbol & 15);
             (length + size <= LOOKUP_BITS).then(|| ac_entry(length, symbol, rest))
         });
+        let fast = std::array::from_fn(|i| with_second(&single, i));
         Ok(AcTable { fast, codes })
     }
 
-    /// The complete entry for the coefficient at the top of `bits`.
+    /// The complete entry for the one or two coefficients at the top of `bits`.
     #[inline(always)]
-    pub(super) fn lookup(&self, bits: u64) -> u32 {
+    pub(super) fn lookup(&self, bits: u64) -> u64 {
         let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
-        if advance(entry) != 0 { entry } else { self.finish(entry, bits) }
+        if entry & 0xFF00 != 0 { entry } else { self.finish(entry as u32, bits) }
     }
 
     #[inline(always)]
-    fn finish(&self, entry: u32, bits: u64) -> u32 {
+    fn finish(&self, entry: u32, bits: u64) -> u64 {
         let length = (entry >> 16) & 0xFF;
         if length == 0 {
-            return self.long(bits);
+            return alone(self.long(bits));
         }
-        ac_entry(length, (entry >> 24) as u8, bits << length)
+        alone(ac_entry(length, (entry >> 24) as u8, bits << length))
     }
 
     #[cold]
@@ -143,6 +149,27 @@ impl AcTable {
             None => complete(1, BAD, 0),
         }
     }
+}
+
+/// An AC entry without a second coefficient.
+#[inline(always)]
+fn alone(entry: u32) -> u64 {
+    u64::from(entry) | (u64::from(entry >> 16) << 48)
+}
+
+/// The entry at `i` of a table, with the coefficient behind it if that fits too.
+fn with_second(single: &[u32; LOOKUP], i: usize) -> u64 {
+    let first = single[i];
+    let length = first & 63;
+    if advance(first) == 0 {
+        return u64::from(first);
+    }
+    let second = single[(i << length) & (LOOKUP - 1)];
+    let fits = advance(first) < BAD && advance(second) != 0 && advance(second) != BAD;
+    if !fits || length + (second & 63) > LOOKUP_BITS {
+        return alone(first);
+    }
+    u64::from(first + (second & 63)) | (u64::from(second) << 32)
 }
 
 /// The complete entry of a code of `length` bits with its magnitude at the top of `rest`.
@@ -228,14 +255,16 @@ mod tests {
         let mut counts = [0; 16];
         (counts[0], counts[1], counts[2], counts[15]) = (1, 1, 1, 1);
         let table = AcTable::new(&spec(&counts, &[0x00, 0x03, 0x2A, 0x01])).unwrap();
-        let at = |bits: u64, count: u32| table.lookup(bits << (64 - count));
+        let at = |bits: u64, count: u32| table.lookup(bits << (64 - count)) as u32;
         assert_eq!(at(0b0, 1), complete(1, END_OF_BLOCK, 0));
-        assert_eq!(at(0b10_101, 5), complete(5, 1, 5));
-        assert_eq!(at(0b10_010, 5), complete(5, 1, -5));
+        // Behind these come zeros, that is, an end of block.
+        assert_eq!(at(0b10_101, 5), complete(6, 1, 5));
+        assert_eq!(at(0b10_010, 5), complete(6, 1, -5));
+        assert_eq!((table.lookup(0b10_101 << 59) >> 32) as u32, complete(1, END_OF_BLOCK, 0));
         assert_eq!(at(0b110_0000000001, 13), complete(13, 3, -1022));
         assert_eq!(at(0b1_1100_0000_0000_0001, 17), complete(17, 1, 1));
         assert_eq!(advance(at(u64::MAX, 64)), BAD);
-        assert!(table.lookup(u64::MAX) & LENGTH <= MAX_AC_BITS);
+        assert!(at(u64::MAX, 64) & LENGTH <= MAX_AC_BITS);
     }
 
     #[test]
