@@ -57,7 +57,6 @@ impl Pipeline {
                 self.blocks.resize(length, [0; 64]);
             }
             let blocks = &mut self.blocks[..length];
-            blocks.fill([0; 64]);
             source.fill(&self.spans, blocks)?;
             for (renderer, target) in self.renderers.iter_mut().zip(&mut *targets) {
                 renderer.push(level, frame, scaled, &self.spans, blocks, *target);

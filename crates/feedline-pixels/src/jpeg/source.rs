@@ -23,7 +23,7 @@ pub(crate) trait Source {
     /// Spans that start at multiples of this are cheapest, and the only ones asked for.
     fn alignment(&self) -> usize;
 
-    /// Fills zeroed `blocks` with the coefficients of `spans`, which come in scan order and never overlap earlier ones.
+    /// Fills `blocks`, whatever they hold, with the coefficients of `spans`, which come in scan order and never overlap earlier ones.
     fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular>;
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Job<'a> {
     /// Bits that belong to this piece, counted from the first byte; more may not be consumed.
     pub(crate) limit: usize,
     pub(crate) predictors: &'a mut Predictors,
-    /// Where the coefficients go: zeroed blocks in MCU order.
+    /// Where the coefficients go, in MCU order.
     pub(crate) blocks: &'a mut [Block],
 }
 
@@ -143,6 +143,7 @@ impl<'a, 't> Lane<'a, 't> {
         let slot = &tables.slots[self.slot];
         self.reader.begin_block()?;
         self.reader.refill();
+        *self.block = [0; 64];
         let predictor = &mut self.predictors[slot.component];
         *predictor = predictor.wrapping_add(difference(&mut self.reader, slot.dc)?);
         self.block[0] = *predictor as i16;

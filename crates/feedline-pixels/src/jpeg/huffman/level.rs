@@ -5,7 +5,7 @@ use super::{Irregular, Job, Predictors, Reader, ScanTables, block, lanes, skip_b
 use crate::CpuLevel;
 use crate::jpeg::idct::Block;
 
-/// Decodes whole MCUs into zeroed `blocks`.
+/// Decodes whole MCUs into `blocks`.
 pub(crate) fn decode_mcus(
     level: CpuLevel,
     tables: &ScanTables<'_>,

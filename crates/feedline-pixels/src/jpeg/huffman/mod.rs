@@ -98,7 +98,7 @@ fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
     if table::advance(entry) == 1 { Ok(i32::from(table::value(entry))) } else { Err(Irregular) }
 }
 
-/// Decodes one block into zeroed coefficients.
+/// Decodes one block. It is cleared here, where it will be written next, rather than with all others beforehand.
 #[inline(always)]
 fn block(
     reader: &mut Reader<'_>,
@@ -108,6 +108,7 @@ fn block(
 ) -> Result<(), Irregular> {
     reader.begin_block()?;
     reader.refill();
+    *block = [0; 64];
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
     block[0] = *predictor as i16;

@@ -96,13 +96,21 @@ impl Canonical {
 
 /// Fills a lookup table: `complete_entry` gives the entry of a code with its magnitude if it can be complete.
 fn fill(fast: &mut [u32; LOOKUP], codes: &Canonical, complete_entry: impl Fn(u32, u8, u64) -> Option<u32>) {
-    for (i, entry) in fast.iter_mut().enumerate() {
-        let bits = (i as u64) << (64 - LOOKUP_BITS);
-        *entry = match codes.decode(bits) {
-            Some((length, symbol)) if length <= LOOKUP_BITS => complete_entry(length, symbol, bits << length)
-                .unwrap_or((length << 16) | (u32::from(symbol) << 24)),
-            _ => 0,
-        };
+    // Codes in order cover the table from its start; what no short code covers stays zero.
+    let (mut at, mut index) = (0, 0);
+    for length in 1..=LOOKUP_BITS {
+        let end = (codes.limits[length as usize] >> (16 - LOOKUP_BITS)) as usize;
+        while at < end {
+            let symbol = codes.symbols[index];
+            index += 1;
+            let span = 1 << (LOOKUP_BITS - length);
+            for (i, entry) in fast[at..at + span].iter_mut().enumerate() {
+                let rest = (i as u64).checked_shl(64 - LOOKUP_BITS + length).unwrap_or(0);
+                *entry = complete_entry(length, symbol, rest)
+                    .unwrap_or((length << 16) | (u32::from(symbol) << 24));
+            }
+            at += span;
+        }
     }
 }
 

@@ -20,17 +20,19 @@ type Rows = [__m256i; 8];
 pub(super) unsafe fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     let to = out.as_mut_ptr();
     let table = load_table(quant);
-    let mut i = 0;
-    while i + 2 <= run.count {
-        let samples = pair(run.block(i), run.block(i + 1), &table);
-        // SAFETY: blocks i and i + 1 exist, so 16 samples from column i * 8 lie inside each of the 8 rows.
-        unsafe { store_two(samples, to.add(i * 8), stride) };
-        i += 2;
-    }
-    if i < run.count {
-        let samples = pair(run.block(i), run.block(i), &table);
-        // SAFETY: block i exists, so 8 samples from column i * 8 lie inside each of the 8 rows.
-        unsafe { store_one(samples, to.add(i * 8), stride) };
+    let mut blocks = run.iter();
+    let mut column = 0;
+    while let Some(a) = blocks.next() {
+        let Some(b) = blocks.next() else {
+            let samples = pair(a, a, &table);
+            // SAFETY: this block is among the `count`, so its 8 columns lie inside each of the 8 rows.
+            unsafe { store_one(samples, to.add(column), stride) };
+            break;
+        };
+        let samples = pair(a, b, &table);
+        // SAFETY: both blocks are among the `count`, so their 16 columns lie inside each of the 8 rows.
+        unsafe { store_two(samples, to.add(column), stride) };
+        column += 16;
     }
 }
 

@@ -32,8 +32,8 @@ const F_2_172: i32 = 17799;
 const F_3_624: i32 = 29692;
 
 pub(super) fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
-    for i in 0..run.count {
-        let samples = block_full(run.block(i), quant);
+    for (i, block) in run.iter().enumerate() {
+        let samples = block_full(block, quant);
         for (y, row) in samples.chunks_exact(8).enumerate() {
             out[y * stride + i * 8..][..8].copy_from_slice(row);
         }
@@ -41,8 +41,8 @@ pub(super) fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) 
 }
 
 pub(super) fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
-    for i in 0..run.count {
-        let samples = block_half(run.block(i), quant);
+    for (i, block) in run.iter().enumerate() {
+        let samples = block_half(block, quant);
         for (y, row) in samples.chunks_exact(4).enumerate() {
             out[y * stride + i * 4..][..4].copy_from_slice(row);
         }
@@ -50,18 +50,18 @@ pub(super) fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) 
 }
 
 pub(super) fn quarter(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
-    for i in 0..run.count {
-        let samples = block_quarter(run.block(i), quant);
+    for (i, block) in run.iter().enumerate() {
+        let samples = block_quarter(block, quant);
         out[i * 2..][..2].copy_from_slice(&samples[..2]);
         out[stride + i * 2..][..2].copy_from_slice(&samples[2..]);
     }
 }
 
 pub(super) fn eighth(run: &Run<'_>, quant: &Quant, out: &mut [u8], _stride: usize) {
-    for (i, sample) in out[..run.count].iter_mut().enumerate() {
+    for (sample, block) in out.iter_mut().zip(run.iter()) {
         // No SIMD here in libjpeg-turbo: the product is a full integer, and its table of clamped samples repeats every
         // 1024 entries.
-        let dc = i32::from(run.block(i)[0]) * i32::from(quant[0]);
+        let dc = i32::from(block[0]) * i32::from(quant[0]);
         let wrapped = (((dc + 4) >> 3) << 22) >> 22;
         *sample = (wrapped + 128).clamp(0, 255) as u8;
     }
