@@ -6,6 +6,7 @@
 
 mod cpu;
 mod decode;
+pub mod dct;
 mod error;
 mod geometry;
 pub mod jpeg;

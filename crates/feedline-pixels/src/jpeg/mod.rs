@@ -4,16 +4,17 @@
 //! itself, jumping to the region by a seek index if there is one; everything else goes to [`crate::turbo`]. Which way a
 //! file went shows in the time it took and nowhere else. `README.md` in this folder explains the parts.
 
+pub(crate) mod coefficients;
 mod color;
-mod frame;
-mod huffman;
-mod idct;
+pub(crate) mod frame;
+pub(crate) mod huffman;
+pub(crate) mod idct;
 mod index;
 mod parse;
-mod region;
-mod render;
+pub(crate) mod region;
+pub(crate) mod render;
 mod scan;
-mod source;
+pub(crate) mod source;
 mod tables;
 mod upsample;
 

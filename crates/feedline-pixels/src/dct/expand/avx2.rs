@@ -1,0 +1,50 @@
+//! Eight coefficients at a time by a byte shuffle.
+
+use std::arch::x86_64::*;
+
+use super::{masks, window};
+use crate::jpeg::idct::Block;
+
+/// For each mask, which of the packed bytes goes to each of eight places; 128 makes a zero.
+static SHUFFLES: [[u8; 8]; 256] = {
+    let mut table = [[128; 8]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut column, mut next) = (0, 0);
+        while column < 8 {
+            if (mask >> column) & 1 == 1 {
+                table[mask][column] = next;
+                next += 1;
+            }
+            column += 1;
+        }
+        mask += 1;
+    }
+    table
+};
+
+/// # Safety
+/// The CPU must have AVX2.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn rows(data: &[u8], first_row: usize, blocks: &mut [Block]) -> Option<()> {
+    let mut start = 0;
+    for block in blocks {
+        let window = window(data, start)?;
+        let (masks, mut at) = masks(window);
+        for (row, mask) in masks.into_iter().enumerate() {
+            let values: &[u8; 8] = window[at..at + 8].first_chunk()?;
+            let out: &mut [i16] = &mut block[(first_row + row) * 8..][..8];
+            // SAFETY: eight readable bytes, a table row of eight bytes, and eight writable coefficients; none of these
+            // accesses has an alignment demand.
+            unsafe {
+                let packed = _mm_loadl_epi64(values.as_ptr().cast());
+                let shuffle = _mm_loadl_epi64(SHUFFLES[usize::from(mask)].as_ptr().cast());
+                let spread = _mm_cvtepi8_epi16(_mm_shuffle_epi8(packed, shuffle));
+                _mm_storeu_si128(out.as_mut_ptr().cast(), spread);
+            }
+            at += mask.count_ones() as usize;
+        }
+        start += at;
+    }
+    Some(())
+}

@@ -1,0 +1,72 @@
+//! Half blocks (four rows of eight coefficients) out of their packed form.
+//!
+//! A half block is: one byte whose low four bits say which rows have coefficients, one byte for each such row that says
+//! which, then the coefficients as signed bytes. No branch depends on any of it: a table turns a row's mask into a
+//! shuffle that puts its bytes in place.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod scalar;
+
+use crate::CpuLevel;
+use crate::jpeg::idct::Block;
+
+/// Bytes of the largest half block: presence, four masks, 32 values.
+pub(super) const LARGEST: usize = 1 + 4 + 32;
+
+/// Bytes that must exist from the start of any half block, because values are read eight at a time.
+pub(super) const SLACK: usize = 48;
+
+/// Expands half blocks from `data` on into rows `first_row..first_row + 4` of each of `blocks`. `None` if data end early.
+pub(super) fn rows(level: CpuLevel, data: &[u8], first_row: usize, blocks: &mut [Block]) -> Option<()> {
+    assert!(first_row == 0 || first_row == 4, "half blocks start at row 0 or 4");
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 => {
+            // SAFETY: the level says that this CPU has AVX2.
+            unsafe { avx2::rows(data, first_row, blocks) }
+        }
+        _ => scalar::rows(data, first_row, blocks),
+    }
+}
+
+/// The half block at `at`: a view of fixed length, so that reads inside it need no checks.
+#[inline(always)]
+fn window(data: &[u8], at: usize) -> Option<&[u8; SLACK]> {
+    data.get(at..)?.first_chunk()
+}
+
+/// The masks of four rows, zero for absent ones, and how many bytes presence and masks take.
+#[inline(always)]
+fn masks(window: &[u8; SLACK]) -> ([u8; 4], usize) {
+    let presence = window[0] & 15;
+    let mut masks = [0; 4];
+    let mut at = 1;
+    for (row, mask) in masks.iter_mut().enumerate() {
+        let present = (presence >> row) & 1;
+        *mask = window[at & 7] & present.wrapping_neg();
+        at += usize::from(present);
+    }
+    (masks, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_level_equals_scalar(data in prop::collection::vec(any::<u8>(), 0..400), high in any::<bool>()) {
+            let outcome = |level| {
+                let mut blocks = vec![[7; 64]; 4];
+                let done = rows(level, &data, if high { 4 } else { 0 }, &mut blocks);
+                done.map(|()| blocks)
+            };
+            let expected = outcome(CpuLevel::Scalar);
+            for level in CpuLevel::available() {
+                prop_assert_eq!(&outcome(level), &expected);
+            }
+        }
+    }
+}
