@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use feedline_pixels::jpeg::{self, Decoder, Scale};
-use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Size, turbo};
+use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Size, dct, turbo};
 
 const LIMIT: u64 = 1 << 28;
 
@@ -77,6 +77,7 @@ struct Image {
     bytes: Vec<u8>,
     size: Size,
     index: Option<Vec<u8>>,
+    dct: Option<Vec<u8>>,
     region: Region,
 }
 
@@ -91,7 +92,8 @@ impl Image {
         let seed = name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) + u64::from(byte));
         let region = random_resized_crop(&mut Random(seed), size);
         let index = Decoder::new().build_index(&bytes);
-        Some(Image { name, bytes, size, index, region })
+        let dct = dct::encode(&bytes, LIMIT).ok();
+        Some(Image { name, bytes, size, index, dct, region })
     }
 }
 
@@ -210,9 +212,36 @@ fn check(images: &[Image], regions: usize) {
             }
         }
     }
+    check_dct(images, regions);
     println!(
         "exactness: {compared} decodes compared, {different} different, {rejected} rejected by both; {paths:?}"
     );
+}
+
+/// The same of `dct` files, at full size only: their scaled decodes drop high frequencies instead of folding them in.
+fn check_dct(images: &[Image], regions: usize) {
+    let mut decoder = dct::Decoder::new();
+    let (mut compared, mut different) = (0u64, 0u64);
+    for image in images {
+        let (Some(packed), Some(expected)) = (&image.dct, by_turbo(&image.bytes, image.size, 8)) else {
+            continue;
+        };
+        let mut random = Random(image.bytes.len() as u64 + 1);
+        for i in 0..=regions {
+            let region = if i == 0 { Region::whole(image.size) } else { any_region(&mut random, image.size) };
+            let mut pixels = vec![0; region.size().area() as usize * 3];
+            let mut done = false;
+            with_view(region.size(), &mut pixels, PixelLayout::Rgb, |out| {
+                done = decoder.decode_into(packed, region, Scale::Full, out).is_ok();
+            });
+            compared += 1;
+            if !done || pixels != crop(&expected, image.size, region) {
+                different += 1;
+                println!("DIFFERENT dct {} {region:?}", image.name);
+            }
+        }
+    }
+    println!("exactness of dct: {compared} decodes compared, {different} different");
 }
 
 /// Nanoseconds that this thread has run, as the scheduler counts them.
@@ -260,6 +289,18 @@ fn ours(indexed: bool, whole: bool, scale: Scale, layout: PixelLayout) -> impl F
     }
 }
 
+fn packed(whole: bool, scale: Scale) -> impl FnMut(&Image, &mut [u8]) {
+    let mut decoder = dct::Decoder::new();
+    move |image, buffer| {
+        let region = if whole { Region::whole(scale.apply(image.size)) } else { image.region };
+        with_view(region.size(), buffer, PixelLayout::Rgbx, |out| {
+            if let Some(bytes) = &image.dct {
+                decoder.decode_into(bytes, region, scale, out).ok();
+            }
+        });
+    }
+}
+
 fn measure(images: Vec<Image>, rounds: usize) {
     // Times are of files that this decoder covers; the others go to libjpeg-turbo and would only dilute the ratios.
     let images: Vec<Image> = images.into_iter().filter(|image| image.index.is_some()).collect();
@@ -299,6 +340,14 @@ fn measure(images: Vec<Image>, rounds: usize) {
         technique("ours full at 1/2, index, RGBX", ours(true, true, Scale::Half, PixelLayout::Rgbx)),
         technique("ours full at 1/4, index, RGBX", ours(true, true, Scale::Quarter, PixelLayout::Rgbx)),
         technique("ours full at 1/8, index, RGBX", ours(true, true, Scale::Eighth, PixelLayout::Rgbx)),
+        technique("dct full, RGBX", packed(true, Scale::Full)),
+        technique("dct crop, RGBX", packed(false, Scale::Full)),
+        technique("dct full at 1/2, RGBX", packed(true, Scale::Half)),
+        technique("dct full at 1/4, RGBX", packed(true, Scale::Quarter)),
+        technique("dct full at 1/8, RGBX", packed(true, Scale::Eighth)),
+        technique("packing dct", |image, _| {
+            std::hint::black_box(dct::encode(&image.bytes, LIMIT).ok());
+        }),
         technique("building the index", |image, _| {
             std::hint::black_box(builder.build_index(&image.bytes));
         }),
@@ -335,6 +384,13 @@ fn report(images: &[Image], techniques: &[Technique<'_>]) {
         images.len(),
         bytes as f64 / count / 1e3,
         100.0 * cropped / count
+    );
+    let packed: usize = images.iter().filter_map(|image| image.dct.as_ref()).map(Vec::len).sum();
+    let packing = techniques[techniques.len() - 2].best;
+    println!(
+        "dct: {:.2} × the JPEG bytes, packed at {:.0} MB/s of JPEG",
+        packed as f64 / bytes as f64,
+        bytes as f64 / packing * 1000.0
     );
     println!(
         "index: {:.2} % of all bytes, {:.2} % on average per file, built at {:.0} MB/s",
