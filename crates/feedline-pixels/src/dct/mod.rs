@@ -274,9 +274,16 @@ impl<'a> Segments<'a> {
     }
 
     fn fill_segment(&self, segment: usize, first_block: usize, blocks: &mut [Block]) -> Option<()> {
+        let dc = self.dc.get(2 * first_block..2 * (first_block + blocks.len()))?;
+        if self.keep == 1 {
+            for (block, dc) in blocks.iter_mut().zip(dc.chunks_exact(2)) {
+                *block = [0; 64];
+                block[0] = i16::from_le_bytes([dc[0], dc[1]]);
+            }
+            return Some(());
+        }
         self.expand(0, segment, blocks)?;
         self.expand(1, segment, blocks)?;
-        let dc = self.dc.get(2 * first_block..2 * (first_block + blocks.len()))?;
         for (block, dc) in blocks.iter_mut().zip(dc.chunks_exact(2)) {
             block[0] = i16::from_le_bytes([dc[0], dc[1]]);
             if self.keep < 8 {

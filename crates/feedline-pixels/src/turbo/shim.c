@@ -216,14 +216,26 @@ static uint8_t ink(unsigned stored, unsigned white)
 static void copy_row(const uint8_t *from, uint8_t *to, uint32_t width, uint32_t pixel_bytes, J_COLOR_SPACE space)
 {
   uint32_t i;
-  if (space != JCS_CMYK) {
-    memcpy(to, from, (size_t)width * pixel_bytes);
-    return;
-  }
-  for (i = 0; i < width; i++, from += 4, to += pixel_bytes) {
-    to[0] = ink(from[0], from[3]);
-    to[1] = ink(from[1], from[3]);
-    to[2] = ink(from[2], from[3]);
+  for (i = 0; i < width; i++, to += pixel_bytes) {
+    switch (space) {
+    case JCS_GRAYSCALE:
+      to[0] = to[1] = to[2] = *from++;
+      break;
+    case JCS_RGB:
+      to[0] = *from++;
+      to[1] = *from++;
+      to[2] = *from++;
+      break;
+    case JCS_CMYK:
+      to[0] = ink(from[0], from[3]);
+      to[1] = ink(from[1], from[3]);
+      to[2] = ink(from[2], from[3]);
+      from += 4;
+      break;
+    default:
+      memcpy(to, from, (size_t)width * pixel_bytes);
+      return;
+    }
     if (pixel_bytes == 4) to[3] = 255;
   }
 }
@@ -235,8 +247,11 @@ static void set_parameters(j_decompress_ptr info, const feedline_request *reques
   info->do_block_smoothing = TRUE;
   info->scale_num = request->scale;
   info->scale_denom = 8;
+  /* Lossless files allow no conversion at all, so grey and RGB come as they are and are spread by copy_row. */
   if (info->num_components == 4) {
     info->out_color_space = JCS_CMYK;
+  } else if (info->jpeg_color_space == JCS_GRAYSCALE || info->jpeg_color_space == JCS_RGB) {
+    info->out_color_space = info->jpeg_color_space;
   } else {
     info->out_color_space = request->pixel_bytes == 4 ? JCS_EXT_RGBX : JCS_EXT_RGB;
   }
@@ -291,7 +306,7 @@ int feedline_turbo_decode(const uint8_t *bytes, size_t length, const feedline_re
     if (covered > info.output_width - left) covered = info.output_width - left;
     jpeg_crop_scanline(&info, &left, &covered);
   }
-  in_bytes = info.num_components == 4 ? 4 : request->pixel_bytes;
+  in_bytes = (uint32_t)info.output_components;
   row = malloc((size_t)info.output_width * in_bytes);
   if (!row) ERREXIT1(&info, JERR_OUT_OF_MEMORY, 0);
 

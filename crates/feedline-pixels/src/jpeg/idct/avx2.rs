@@ -10,7 +10,7 @@ const PASS1_BITS: i32 = 2;
 const SHIFT_1: i32 = CONST_BITS - PASS1_BITS;
 const SHIFT_2: i32 = CONST_BITS + PASS1_BITS + 3;
 
-type Rows = [__m256i; 8];
+pub(super) type Rows = [__m256i; 8];
 
 /// Transforms `run` into 8 rows of samples.
 ///
@@ -44,27 +44,24 @@ fn load_row(values: &[i16; 64], y: usize) -> __m128i {
 }
 
 #[target_feature(enable = "avx2")]
-fn load_table(quant: &Quant) -> Rows {
+pub(super) fn load_table(quant: &Quant) -> Rows {
     std::array::from_fn(|y| {
         let row = load_row(quant, y);
         _mm256_set_m128i(row, row)
     })
 }
 
+/// The coefficients of two blocks, `a` in the lower halves.
+#[target_feature(enable = "avx2")]
+pub(super) fn load_pair(a: &Block, b: &Block) -> Rows {
+    std::array::from_fn(|y| _mm256_set_m128i(load_row(b, y), load_row(a, y)))
+}
+
 /// Samples of two blocks: register i holds rows 2i and 2i + 1 of the first block in its lower half, of the second
 /// block in its upper half.
 #[target_feature(enable = "avx2")]
 fn pair(a: &Block, b: &Block, table: &Rows) -> [__m256i; 4] {
-    let raw: Rows = [
-        _mm256_set_m128i(load_row(b, 0), load_row(a, 0)),
-        _mm256_set_m128i(load_row(b, 1), load_row(a, 1)),
-        _mm256_set_m128i(load_row(b, 2), load_row(a, 2)),
-        _mm256_set_m128i(load_row(b, 3), load_row(a, 3)),
-        _mm256_set_m128i(load_row(b, 4), load_row(a, 4)),
-        _mm256_set_m128i(load_row(b, 5), load_row(a, 5)),
-        _mm256_set_m128i(load_row(b, 6), load_row(a, 6)),
-        _mm256_set_m128i(load_row(b, 7), load_row(a, 7)),
-    ];
+    let raw = load_pair(a, b);
     let below = _mm256_or_si256(
         _mm256_or_si256(_mm256_or_si256(raw[1], raw[2]), _mm256_or_si256(raw[3], raw[4])),
         _mm256_or_si256(_mm256_or_si256(raw[5], raw[6]), raw[7]),
@@ -117,27 +114,27 @@ fn constant(flat: __m256i) -> [__m256i; 4] {
 
 /// Two 16-bit factors for `madd`, the first for the even lanes.
 #[target_feature(enable = "avx2")]
-fn factors(even: i32, odd: i32) -> __m256i {
+pub(super) fn factors(even: i32, odd: i32) -> __m256i {
     _mm256_set1_epi32((odd << 16) | (even & 0xFFFF))
 }
 
 #[target_feature(enable = "avx2")]
-fn interleave(a: __m256i, b: __m256i) -> [__m256i; 2] {
+pub(super) fn interleave(a: __m256i, b: __m256i) -> [__m256i; 2] {
     [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
 }
 
 #[target_feature(enable = "avx2")]
-fn madd(pairs: [__m256i; 2], factors: __m256i) -> [__m256i; 2] {
+pub(super) fn madd(pairs: [__m256i; 2], factors: __m256i) -> [__m256i; 2] {
     [_mm256_madd_epi16(pairs[0], factors), _mm256_madd_epi16(pairs[1], factors)]
 }
 
 #[target_feature(enable = "avx2")]
-fn add(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+pub(super) fn add(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
     [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])]
 }
 
 #[target_feature(enable = "avx2")]
-fn sub(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+pub(super) fn sub(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
     [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
 }
 
