@@ -47,12 +47,15 @@ class Converter:
         return result
 
     def _value(self, name: str, meaning: str, elements: Any, offsets: Any, shapes: Any) -> Any:
-        array = self._move(self._array(elements))
+        # DLPack has no ragged arrays; what is flat stays with NumPy, which speaks DLPack too.
+        flat = offsets is not None and self._output == "dlpack"
+        array = self._move(_numpy_array(elements) if flat else self._array(elements))
         if offsets is None:
             image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
             # torch's convention: dimensions stay batch, channel, row, column; only the memory is channels-last.
             return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
-        ragged = Ragged(array, self._move(self._array(offsets)), shapes, kind=meaning)
+        bounds = _numpy_array(offsets) if flat else self._array(offsets)
+        ragged = Ragged(array, self._move(bounds), shapes, kind=meaning)
         collate = self._collate.get(name, "ragged") if isinstance(self._collate, Mapping) else self._collate
         if collate == "list":
             return ragged.tolist()

@@ -5,8 +5,8 @@
 //! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
 
 mod cpu;
-mod decode;
 pub mod dct;
+mod decode;
 mod error;
 mod geometry;
 pub mod jpeg;

@@ -102,9 +102,3 @@ fn bombs_are_refused_by_their_header() {
     let error = Decoder::with_max_pixels(390).decode(&load("lossy.webp")).map(|_| ()).unwrap_err();
     assert_eq!(error, Error::TooLarge { width: 23, height: 17, limit: 390 });
 }
-
-#[test]
-fn jpeg_has_no_decoder_here_yet() {
-    let error = probe(b"\xFF\xD8\xFF\xE0").unwrap_err();
-    assert!(matches!(error, Error::Unsupported { codec: "jpeg", .. }), "{error}");
-}

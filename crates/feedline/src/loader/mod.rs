@@ -196,7 +196,9 @@ impl Shared {
             return Ok(());
         }
         let count = sealed.failures.len() as u64;
-        let replaced = count.saturating_sub(sealed.lost as u64).min(sealed.rows as u64 - sealed.lost as u64);
+        let mut replaced: Vec<usize> = sealed.failures.iter().map(|(row, _)| *row).collect();
+        replaced.dedup();
+        let replaced = replaced.len() as u64 - sealed.lost as u64;
         self.totals.failures(count, sealed.lost as u64, replaced);
         let mut state = self.state();
         let room = ERRORS_KEPT.saturating_sub(state.errors.len());
@@ -288,8 +290,9 @@ impl Epoch {
         match self.flight.ring.take(Some(patience)) {
             Take::NotYet => Ok(Next::NotYet),
             Take::End => {
+                let ended = self.end();
                 self.release();
-                self.end()
+                ended
             }
             Take::Batch(filling) => {
                 let now = Instant::now();

@@ -88,11 +88,8 @@ impl Batches {
 
     /// Batches from `first` to the epoch's end: the same on every rank.
     pub(crate) fn count(&self) -> u64 {
-        if self.drop_last {
-            self.positions / self.global_size()
-        } else {
-            self.positions.div_ceil(self.global_size())
-        }
+        let left = self.positions.saturating_sub(self.first);
+        if self.drop_last { left / self.global_size() } else { left.div_ceil(self.global_size()) }
     }
 
     /// Samples that `drop_last` leaves out of the epoch.
