@@ -14,7 +14,7 @@ fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 56) as u8
     };
-    let smooth = seed % 3 == 0;
+    let smooth = seed.is_multiple_of(3);
     (0..size.area() * u64::from(channels)).map(|i| if smooth { (i / 40) as u8 } else { next() }).collect()
 }
 

@@ -16,7 +16,7 @@ fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
     for y in 0..size.height {
         for x in 0..size.width {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let noise = if (x / 24 + y / 16) % 3 == 0 { (state >> 58) as u32 } else { 0 };
+            let noise = if (x / 24 + y / 16).is_multiple_of(3) { (state >> 58) as u32 } else { 0 };
             let edge = if (x + 2 * y) % 37 < 5 { 90 } else { 0 };
             for channel in 0..u32::from(channels) {
                 let value = x * (channel + 1) / 2 + y * (3 - channel % 3) + noise * 3 + edge;
@@ -132,6 +132,19 @@ proptest! {
             .unwrap();
         prop_assert_eq!(rows, region.height);
         prop_assert!(pixels == expected);
+    }
+
+    #[test]
+    fn an_index_built_on_the_way_is_the_same(encoding in encodings(), fractions in any::<[u16; 4]>()) {
+        let bytes = encoded(&encoding, 11);
+        let region = region_of(encoding.size, fractions);
+        let mut decoder = Decoder::new();
+        let mut pixels = vec![0; region.size().area() as usize * 3];
+        let stride = region.width as usize * 3;
+        let mut out = ImageMut::new(&mut pixels, region.size(), stride, PixelLayout::Rgb).unwrap();
+        let (_, index) = decoder.decode_into_and_index(&bytes, region, Scale::Full, &mut out).unwrap();
+        prop_assert_eq!(index, decoder.build_index(&bytes));
+        prop_assert!(pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap());
     }
 
     #[test]

@@ -11,15 +11,14 @@ use crate::{Error, Result, turbo};
 /// coefficients; CMYK, 12-bit and lossless ones, and files that libjpeg reads only with warnings, are refused: keep
 /// those as they are.
 pub fn encode(bytes: &[u8], pixel_limit: u64) -> Result<Vec<u8>> {
-    let read = match coefficients::read(bytes, pixel_limit) {
-        Ok(read) => read,
-        Err(_) => {
-            let baseline = turbo::to_baseline(bytes, pixel_limit)?;
-            coefficients::read(&baseline, pixel_limit).map_err(|_| Error::Unsupported {
-                codec: CODEC,
-                reason: "only intact grey and three-component JPEGs of 8 bits have this encoding".into(),
-            })?
-        }
+    let read = if let Ok(read) = coefficients::read(bytes, pixel_limit) {
+        read
+    } else {
+        let baseline = turbo::to_baseline(bytes, pixel_limit)?;
+        coefficients::read(&baseline, pixel_limit).map_err(|_| Error::Unsupported {
+            codec: CODEC,
+            reason: "only intact grey and three-component JPEGs of 8 bits have this encoding".into(),
+        })?
     };
     pack(&read).ok_or_else(|| Error::Unsupported { codec: CODEC, reason: "over 4 GiB".into() })
 }
@@ -86,11 +85,11 @@ fn append_segment(out: &mut Vec<u8>, blocks: &[Block], part: usize) {
     out.extend_from_slice(&[0; 2]);
     let mut escapes = 0u16;
     for (i, block) in blocks.iter().enumerate() {
-        for place in part * 32..part * 32 + 32 {
-            if place != 0 && i8::try_from(block[place]).is_err() {
+        for (place, value) in block.iter().enumerate().skip(part * 32).take(32) {
+            if place != 0 && i8::try_from(*value).is_err() {
                 out.extend_from_slice(&(i as u16).to_le_bytes());
                 out.push(place as u8);
-                out.extend_from_slice(&block[place].to_le_bytes());
+                out.extend_from_slice(&value.to_le_bytes());
                 escapes += 1;
             }
         }

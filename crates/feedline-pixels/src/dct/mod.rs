@@ -228,7 +228,7 @@ struct Segments<'a> {
     dc: &'a [u8],
     /// Low and high part, as far as the scale needs them, with the number of segments each lists.
     parts: [Option<&'a [u8]>; 2],
-    segments: usize,
+    count: usize,
     /// Frequencies to keep in each direction.
     keep: usize,
 }
@@ -246,7 +246,7 @@ impl<'a> Segments<'a> {
             per_row,
             dc: file.part(HEADER as u32, dc_end)?,
             parts: [low, high],
-            segments: per_row * file.frame.mcus_down,
+            count: per_row * file.frame.mcus_down,
             keep,
         })
     }
@@ -255,12 +255,14 @@ impl<'a> Segments<'a> {
     fn expand(&self, part: usize, segment: usize, blocks: &mut [Block]) -> Option<()> {
         let Some(bytes) = self.parts[part] else {
             let rows = part * 32..part * 32 + 32;
-            blocks.iter_mut().for_each(|block| block[rows.clone()].fill(0));
+            for block in blocks {
+                block[rows.clone()].fill(0);
+            }
             return Some(());
         };
         let from = long(bytes, 4 * segment) as usize;
         // Reads may run over the segment's end into the next or the padding, never past the part.
-        let data = bytes.get(4 * (self.segments + 1)..)?.get(from..)?;
+        let data = bytes.get(4 * (self.count + 1)..)?.get(from..)?;
         let escapes = usize::from(short(data.get(..2)?, 0));
         let rest = data.get(2 + 5 * escapes..)?;
         expand::rows(self.level, rest, part * 4, blocks)?;

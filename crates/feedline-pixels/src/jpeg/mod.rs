@@ -125,6 +125,9 @@ pub struct Decoder {
     scratch: SourceScratch,
     pipeline: Pipeline,
     strip: Vec<u8>,
+    /// Whether the next decode is to build an index, and the index.
+    record: bool,
+    recorded: Option<Vec<u8>>,
 }
 
 impl Default for Decoder {
@@ -164,6 +167,8 @@ impl Decoder {
             scratch: SourceScratch::default(),
             pipeline: Pipeline::default(),
             strip: Vec::new(),
+            record: false,
+            recorded: None,
         }
     }
 
@@ -244,8 +249,24 @@ impl Decoder {
         self.tables.prepare(&opened.header).ok()?;
         let tables = self.tables.scan(&opened.header, &opened.frame)?;
         let walk = Walk::new(self.level, &opened.frame, 0, &tables, opened.data, &mut self.scratch).ok()?;
-        let checkpoints = walk.checkpoints(opened.frame.mcus_down).ok()?;
+        let checkpoints = walk.recording().finish(opened.frame.mcus()).ok()?;
         index::write(opened.identity, opened.frame.components.len(), &checkpoints)
+    }
+
+    /// As [`Decoder::decode_into`] without an index, and builds one on the way: for sources that are read for the first
+    /// time and whose index somebody can keep. Costs the entropy decoding of what lies behind the region.
+    pub fn decode_into_and_index(
+        &mut self,
+        bytes: &[u8],
+        region: Region,
+        scale: Scale,
+        out: &mut ImageMut<'_>,
+    ) -> Result<(Path, Option<Vec<u8>>)> {
+        self.record = true;
+        let done = self.decode_into(bytes, None, region, scale, out);
+        self.record = false;
+        let index = self.recorded.take();
+        Ok((done?, index))
     }
 
     /// The file's parts if it is covered and not over the limit.
@@ -309,7 +330,17 @@ impl Decoder {
         }
         let interval = header.restart_interval as usize;
         let mut walk = Walk::new(level, frame, interval, &tables, opened.data, scratch)?;
-        self.pipeline.run(&wanted, &mut walk, targets)
+        if self.record {
+            walk = walk.recording();
+        }
+        self.pipeline.run(&wanted, &mut walk, targets)?;
+        if self.record {
+            // Damage behind the region is no reason to refuse the region; there is only no index then.
+            let checkpoints = walk.finish(frame.mcus()).ok();
+            self.recorded =
+                checkpoints.and_then(|found| index::write(opened.identity, frame.components.len(), &found));
+        }
+        Ok(())
     }
 
     /// Lets libjpeg-turbo decode the rows that have not left yet.

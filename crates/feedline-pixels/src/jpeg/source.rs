@@ -48,7 +48,10 @@ pub(crate) struct Walk<'a> {
     restart_interval: usize,
     bytes: &'a [u8],
     pieces: &'a [Range<usize>],
+    /// Stuffing bytes still ahead, and how many are behind.
     stuffed: &'a [u32],
+    stuffing: usize,
+    recorded: Option<Vec<Checkpoint>>,
     reader: Reader<'a>,
     predictors: Predictors,
     /// The MCU that comes next, and the piece it is in.
@@ -94,6 +97,8 @@ impl<'a> Walk<'a> {
             bytes: &scratch.bytes,
             pieces: &scratch.pieces,
             stuffed: &scratch.stuffed,
+            stuffing: 0,
+            recorded: None,
             reader: Reader::new(&scratch.bytes, 0)?,
             predictors: [0; 3],
             mcu: 0,
@@ -120,7 +125,7 @@ impl<'a> Walk<'a> {
     /// Up to which MCU the current piece goes on, at most `end`.
     fn stretch(&mut self, end: usize) -> Result<usize, Irregular> {
         if self.restart_interval == 0 {
-            return Ok(end);
+            return Ok(self.note(end));
         }
         if self.mcu / self.restart_interval != self.piece {
             self.check()?;
@@ -144,29 +149,47 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Walks to the scan's end and returns its checkpoints, the end last. For scans without restart intervals.
-    pub(crate) fn checkpoints(mut self, mcus_down: usize) -> Result<Vec<Checkpoint>, Irregular> {
-        let stuffed = self.stuffed;
-        let mut found = Vec::with_capacity(self.mcus_across.div_ceil(SPACING) * mcus_down + 1);
-        // How many stuffing bytes lie before the reader's position; it only grows.
-        let mut before = 0;
-        let mut note = |walk: &Self| {
-            let position = walk.reader.position();
-            while stuffed.get(before).is_some_and(|&at| (at as usize) < position / 8) {
-                before += 1;
-            }
-            Checkpoint { position: (position + 8 * before) as u64, predictors: walk.predictors }
-        };
-        for row in 0..mcus_down {
-            for column in (0..self.mcus_across).step_by(SPACING) {
-                self.skip_to(row * self.mcus_across + column)?;
-                found.push(note(&self));
-            }
+    /// Notes checkpoints from here on; only at the scan's start, and for scans without restart intervals.
+    pub(crate) fn recording(mut self) -> Self {
+        if self.mcu == 0 && self.restart_interval == 0 {
+            self.recorded = Some(Vec::new());
         }
-        self.skip_to(mcus_down * self.mcus_across)?;
-        found.push(note(&self));
+        self
+    }
+
+    /// Walks to the scan's end and returns the checkpoints noted on the way, the end last.
+    pub(crate) fn finish(mut self, mcus: usize) -> Result<Vec<Checkpoint>, Irregular> {
+        self.skip_to(mcus)?;
         self.check()?;
+        let end = self.checkpoint();
+        let mut found = self.recorded.take().ok_or(Irregular)?;
+        found.push(end);
         Ok(found)
+    }
+
+    /// The state at this point.
+    fn checkpoint(&mut self) -> Checkpoint {
+        let position = self.reader.position();
+        // How many stuffing bytes lie before the reader's position; it only grows.
+        while self.stuffed.first().is_some_and(|&at| (at as usize) < position / 8) {
+            self.stuffed = &self.stuffed[1..];
+            self.stuffing += 1;
+        }
+        Checkpoint { position: (position + 8 * self.stuffing) as u64, predictors: self.predictors }
+    }
+
+    /// Notes a checkpoint if one is due here; returns how far to go without another, at most `end`.
+    fn note(&mut self, end: usize) -> usize {
+        if self.recorded.is_none() {
+            return end;
+        }
+        let column = self.mcu % self.mcus_across;
+        if column.is_multiple_of(SPACING) {
+            let checkpoint = self.checkpoint();
+            self.recorded.get_or_insert_default().push(checkpoint);
+        }
+        let next = (column / SPACING + 1) * SPACING;
+        end.min(self.mcu - column + next.min(self.mcus_across))
     }
 }
 
