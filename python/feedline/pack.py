@@ -18,7 +18,7 @@ from .errors import OptionError
 
 __all__ = ["pack"]
 
-_IMAGES = ("jpeg", "rgb", "as-is")
+_IMAGES = ("jpeg", "dct", "yuv420", "rgb", "as-is")
 
 
 def pack(

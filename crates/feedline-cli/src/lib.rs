@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod cache;
+mod compare;
 mod data;
 mod demo;
 mod doctor;

@@ -7,10 +7,13 @@ use crate::args::{ImageChoice, OnErrorChoice, PackArgs};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table, message, warnings};
-use crate::{ExitCode, data, interrupt, units};
+use crate::{ExitCode, compare, data, interrupt, units};
 
 /// Runs the command.
 pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    if args.compare {
+        return compare::run(args, output);
+    }
     let options = options(args)?;
     interrupt::watch();
     let source = data::open(&args.sources, &args.open)?;
@@ -48,6 +51,8 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     let settings = PackSettings {
         image: match args.image {
             ImageChoice::Jpeg => StoredImage::Jpeg,
+            ImageChoice::Dct => StoredImage::Dct,
+            ImageChoice::Yuv420 => StoredImage::Yuv420,
             ImageChoice::Rgb => StoredImage::Rgb,
             ImageChoice::AsIs => StoredImage::AsIs,
         },

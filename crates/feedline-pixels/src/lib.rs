@@ -16,6 +16,7 @@ mod render;
 mod resize;
 pub mod turbo;
 mod view;
+pub mod yuv;
 
 pub use cpu::CpuLevel;
 pub use decode::{Codec, Decoder, Header, probe, sniff};

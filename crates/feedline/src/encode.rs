@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use feedline_pixels::{
-    Codec, Decoder, Filter, Finish, Geometry, ImageRef, Region, Renderer, Size, TensorLayout, jpeg, turbo,
+    Codec, Decoder, Filter, Finish, Geometry, ImageRef, PixelLayout, Region, Renderer, Size, TensorLayout,
+    dct, jpeg, turbo, yuv,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ use crate::spec::LoaderOptions;
 /// Quality of JPEGs that are written anew, if none is asked for: no visible loss, about half the size of 95.
 const DEFAULT_QUALITY: u8 = 90;
 
+/// Larger pictures are not packed: the same limit as when loading.
+const MAX_PIXELS: u64 = Decoder::DEFAULT_MAX_PIXELS;
+
 /// What is stored of each image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -28,6 +32,12 @@ pub enum StoredImage {
     #[default]
     #[serde(rename = "jpeg")]
     Jpeg,
+    /// Quantised coefficients of JPEGs: the same pixels, about twice the size, faster to decode.
+    #[serde(rename = "dct")]
+    Dct,
+    /// Raw pixels with halved colour resolution: half the size of `rgb`.
+    #[serde(rename = "yuv420")]
+    Yuv420,
     /// Raw pixels: large, and nothing to decode.
     #[serde(rename = "rgb")]
     Rgb,
@@ -73,6 +83,23 @@ impl Default for PackSettings {
     }
 }
 
+impl StoredImage {
+    /// All of them, from the original bytes to raw pixels.
+    pub const ALL: [StoredImage; 5] =
+        [StoredImage::AsIs, StoredImage::Jpeg, StoredImage::Dct, StoredImage::Yuv420, StoredImage::Rgb];
+
+    /// Its name, as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StoredImage::AsIs => "as-is",
+            StoredImage::Jpeg => "jpeg",
+            StoredImage::Dct => "dct",
+            StoredImage::Yuv420 => "yuv420",
+            StoredImage::Rgb => "rgb",
+        }
+    }
+}
+
 impl PackSettings {
     /// Checks the settings and makes their encoder.
     pub fn options(&self) -> Result<PackOptions> {
@@ -104,7 +131,7 @@ impl PackSettings {
         if self.image == StoredImage::AsIs && (resizes || self.quality.is_some()) {
             return Err(Error::option(
                 "image",
-                "'as-is' keeps the original bytes; resizing needs 'jpeg' or 'rgb'",
+                "'as-is' keeps the original bytes; resizing needs another encoding",
             ));
         }
         if self.quality.is_some() && self.image != StoredImage::Jpeg {
@@ -178,7 +205,7 @@ thread_local! {
     });
 }
 
-/// Makes `jpeg` and `rgb` images.
+/// Makes every encoding but `as-is`.
 #[derive(Debug)]
 struct Encoder {
     image: StoredImage,
@@ -189,10 +216,7 @@ struct Encoder {
 
 impl ImageEncoder for Encoder {
     fn name(&self) -> String {
-        let image = match self.image {
-            StoredImage::Rgb => "rgb",
-            _ => "jpeg",
-        };
+        let image = self.image.name();
         let part = |name: &str, value: Option<u32>| value.map(|v| format!(" {name}={v}")).unwrap_or_default();
         format!(
             "{image}{}{}{}",
@@ -211,8 +235,13 @@ impl ImageEncoder for Encoder {
     }
 
     fn growth(&self) -> f64 {
-        // Photographs take about a tenth of their pixels' bytes as JPEG.
-        if self.image == StoredImage::Rgb { 10.0 } else { 1.05 }
+        // Photographs take about a tenth of their pixels' bytes as JPEG, and half of their coefficients'.
+        match self.image {
+            StoredImage::Rgb => 10.0,
+            StoredImage::Yuv420 => 5.0,
+            StoredImage::Dct => 2.0,
+            StoredImage::AsIs | StoredImage::Jpeg => 1.05,
+        }
     }
 }
 
@@ -225,12 +254,21 @@ impl Encoder {
     ) -> Result<(), String> {
         let size = upright_size(&out.meta);
         let target = self.target(size);
-        let anew = target != size || self.quality.is_some() || self.image == StoredImage::Rgb;
-        if anew {
+        let raw = matches!(self.image, StoredImage::Rgb | StoredImage::Yuv420);
+        if target != size || self.quality.is_some() || raw {
             self.write_anew(scratch, input.bytes, size, target, out)?;
         }
-        if out.meta.encoding == ImageEncoding::Jpeg {
-            let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
+        if out.meta.encoding != ImageEncoding::Jpeg {
+            return Ok(());
+        }
+        let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
+        // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) stay as they are.
+        let coefficients =
+            if self.image == StoredImage::Dct { dct::encode(bytes, MAX_PIXELS).ok() } else { None };
+        if let Some(coefficients) = coefficients {
+            out.bytes = Some(coefficients);
+            out.meta.encoding = ImageEncoding::Dct;
+        } else {
             out.index = scratch.jpeg.build_index(bytes).unwrap_or_default();
         }
         Ok(())
@@ -263,6 +301,11 @@ impl Encoder {
             StoredImage::Rgb => {
                 out.bytes = Some(pixels.clone());
                 ImageEncoding::Rgb
+            }
+            StoredImage::Yuv420 => {
+                let image = ImageRef::new(pixels, target, target.width as usize * 3, PixelLayout::Rgb);
+                out.bytes = Some(yuv::encode(image.map_err(|e| e.to_string())?));
+                ImageEncoding::Yuv420
             }
             _ => {
                 let quality = self.quality.unwrap_or(DEFAULT_QUALITY);

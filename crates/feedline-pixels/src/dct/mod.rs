@@ -146,6 +146,12 @@ impl Default for Decoder {
     }
 }
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
 impl Decoder {
     /// A decoder with the best kernels of this machine.
     pub fn new() -> Self {

@@ -5,7 +5,7 @@
 //! file went shows in the time it took and nowhere else. `README.md` in this folder explains the parts.
 
 pub(crate) mod coefficients;
-mod color;
+pub(crate) mod color;
 pub(crate) mod frame;
 pub(crate) mod huffman;
 pub(crate) mod idct;
@@ -16,7 +16,7 @@ pub(crate) mod render;
 mod scan;
 pub(crate) mod source;
 mod tables;
-mod upsample;
+pub(crate) mod upsample;
 
 use crate::{CpuLevel, Error, ImageMut, ImageRef, PixelLayout, Region, Result, Size, turbo};
 use frame::{Frame, Scaled};

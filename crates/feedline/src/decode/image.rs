@@ -11,6 +11,7 @@ use feedline_pixels::{
     Decoder, Error, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Renderer, Result,
     Size, TensorLayout,
 };
+use feedline_pixels::{dct, yuv};
 
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::DecodeMode;
@@ -63,7 +64,9 @@ impl Opened<'_> {
 
     /// Whether the one-pass way is open.
     fn streams(&self) -> bool {
-        self.encoding == ImageEncoding::Jpeg && self.orientation == Orientation::Upright
+        let encoded =
+            matches!(self.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct | ImageEncoding::Yuv420);
+        encoded && self.orientation == Orientation::Upright
     }
 }
 
@@ -78,6 +81,8 @@ pub(crate) struct Spent {
 #[derive(Debug)]
 pub(crate) struct ImageDecoder {
     jpeg: jpeg::Decoder,
+    dct: dct::Decoder,
+    yuv: yuv::Decoder,
     other: Decoder,
     renderer: Renderer,
     /// Decoded pixels: one box per view, in upright coordinates, or the whole picture.
@@ -92,6 +97,8 @@ impl ImageDecoder {
     pub(crate) fn new(max_pixels: u64) -> Self {
         ImageDecoder {
             jpeg: jpeg::Decoder::new().with_pixel_limit(max_pixels),
+            dct: dct::Decoder::new().with_pixel_limit(max_pixels),
+            yuv: yuv::Decoder::default(),
             other: Decoder::with_max_pixels(max_pixels),
             renderer: Renderer::new(),
             boxes: Vec::new(),
@@ -129,16 +136,27 @@ impl ImageDecoder {
         if picture.encoding == ImageEncoding::Jpeg {
             return self.decode_jpeg_boxes(picture, needed);
         }
-        // Other codecs can only decode the whole; all views then cut from the first box.
-        let whole = Region::whole(picture.upright_size());
-        let ImageDecoder { other, boxes, max_pixels, turned, .. } = self;
-        let upright = match picture.encoding {
-            ImageEncoding::Rgb => picture.orientation.apply(raw_rgb(picture, *max_pixels)?, turned),
-            _ => other.decode_upright(picture.bytes)?.1,
-        };
+        // The others are decoded whole; all views then cut from the first box.
+        check_area(picture.stored, self.max_pixels)?;
+        let ImageDecoder { other, dct, yuv, boxes, turned, .. } = self;
         let (region, pixels) = &mut boxes[0];
-        *region = whole;
-        copy_rgbx(upright, pixels);
+        *region = Region::whole(picture.upright_size());
+        let whole = Region::whole(picture.stored);
+        pixels.clear();
+        match picture.encoding {
+            ImageEncoding::Rgb => copy_rgbx(picture.orientation.apply(raw_rgb(picture)?, turned), pixels),
+            ImageEncoding::Dct => {
+                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
+                dct.decode_region(picture.bytes, whole, Scale::Full, PixelLayout::Rgbx, &mut take)?;
+                turn(picture, pixels, turned)?;
+            }
+            ImageEncoding::Yuv420 => {
+                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
+                yuv.decode_region(picture.bytes, picture.stored, whole, PixelLayout::Rgbx, &mut take)?;
+                turn(picture, pixels, turned)?;
+            }
+            _ => copy_rgbx(other.decode_upright(picture.bytes)?.1, pixels),
+        }
         for (region, _) in &mut boxes[1..] {
             *region = Region::new(0, 0, 0, 0);
         }
@@ -195,8 +213,8 @@ impl ImageDecoder {
     ) -> Result<Spent> {
         let begun = Instant::now();
         let (scale, geometry) = match mode {
-            DecodeMode::Fast => shrink(&step.geometry),
-            DecodeMode::Exact | DecodeMode::None => (Scale::Full, step.geometry),
+            DecodeMode::Fast if picture.encoding != ImageEncoding::Yuv420 => shrink(&step.geometry),
+            _ => (Scale::Full, step.geometry),
         };
         let mut transform = Duration::ZERO;
         let mut rendering = self.renderer.begin(&geometry, step.filter, finish, out)?;
@@ -252,17 +270,31 @@ fn no_steps() -> Error {
     Error::Misuse("no steps to take".to_owned())
 }
 
-fn raw_rgb<'a>(picture: &Opened<'a>, max_pixels: u64) -> Result<ImageRef<'a>> {
-    let size = picture.stored;
-    if size.area() > max_pixels {
-        return Err(Error::TooLarge { width: size.width, height: size.height, limit: max_pixels });
+fn check_area(size: Size, limit: u64) -> Result<()> {
+    if size.area() <= limit {
+        return Ok(());
     }
+    Err(Error::TooLarge { width: size.width, height: size.height, limit })
+}
+
+fn raw_rgb<'a>(picture: &Opened<'a>) -> Result<ImageRef<'a>> {
+    let size = picture.stored;
     ImageRef::new(picture.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
 }
 
-/// The pixels of `image` as one dense RGBX buffer.
+/// Turns a whole stored picture upright, in place.
+fn turn(picture: &Opened<'_>, pixels: &mut Vec<u8>, turned: &mut Vec<u8>) -> Result<()> {
+    if picture.orientation != Orientation::Upright {
+        let size = picture.stored;
+        let image = ImageRef::new(pixels, size, size.width as usize * 4, PixelLayout::Rgbx)?;
+        picture.orientation.apply(image, turned);
+        std::mem::swap(pixels, turned);
+    }
+    Ok(())
+}
+
+/// Adds the pixels of `image` to a dense RGBX buffer.
 fn copy_rgbx(image: ImageRef<'_>, into: &mut Vec<u8>) {
-    into.clear();
     for y in 0..image.size.height {
         let row = image.row(y);
         match image.layout {
