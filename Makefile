@@ -40,12 +40,13 @@ test-python: setup-test build ## Python tests and the examples in docstrings
 test-leaks: setup-test build ## 2,000 batches with early breaks under valgrind's leak checker
 	tools/leaks.sh
 
-lint: setup-test ## Formatting, clippy, ruff, types, stubs, layering
+lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff format --check python tools benchmarks
 	$(BIN)/ruff check python tools benchmarks
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest feedline._feedline
 
 bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
 	$(BIN)/python benchmarks/run.py $(DATA)

@@ -87,14 +87,26 @@ def count(loader) -> int:
 
 def against_torch(folder: Path, pack: Path, arguments) -> dict[str, float]:
     print("\n== train recipe: RandomResizedCrop 224, flip, normalise, float32")
-    knobs = {"batch_size": arguments.batch_size, "shuffle": True, "transforms": train_recipe(), "num_workers": arguments.threads}
+    knobs = {
+        "batch_size": arguments.batch_size,
+        "shuffle": True,
+        "transforms": train_recipe(),
+        "num_workers": arguments.threads,
+    }
     sides = {
-        "torch": (Measured(f"torch DataLoader + torchvision ({arguments.threads} workers)"), torch_loader(folder, arguments.batch_size, arguments.threads)),
+        "torch": (
+            Measured(f"torch DataLoader + torchvision ({arguments.threads} workers)"),
+            torch_loader(folder, arguments.batch_size, arguments.threads),
+        ),
         "folder": (Measured("feedline, the same folder"), None),
         "pack": (Measured("feedline, pack with seek index"), None),
         "dct": (Measured("feedline, dct pack"), None),
     }
-    loaders = {"folder": fl.Loader(folder, **knobs), "pack": fl.Loader(pack, **knobs), "dct": fl.Loader(pack.with_name("dct"), **knobs)}
+    loaders = {
+        "folder": fl.Loader(folder, **knobs),
+        "pack": fl.Loader(pack, **knobs),
+        "dct": fl.Loader(pack.with_name("dct"), **knobs),
+    }
     for _ in range(arguments.rounds):
         for name, (measured, epoch) in sides.items():
             measured.round(epoch or (lambda name=name: count(loaders[name])))
@@ -106,7 +118,9 @@ def against_torch(folder: Path, pack: Path, arguments) -> dict[str, float]:
         measured = sides[name][0]
         ratios[f"speed_{name}"] = min(base.wall) / min(measured.wall)
         ratios[f"cpu_{name}"] = min(measured.cpu) / min(base.cpu)
-        print(f"   {measured.name}: {ratios[f'speed_{name}']:.2f} x torch's images/s at {ratios[f'cpu_{name}']:.2f} x its CPU time")
+        print(
+            f"   {measured.name}: {ratios[f'speed_{name}']:.2f} x torch's images/s at {ratios[f'cpu_{name}']:.2f} x its CPU time"
+        )
     return ratios
 
 
@@ -150,7 +164,9 @@ def first_batch(pack: Path, arguments) -> dict[str, float]:
         with fl.Loader(pack, batch_size=arguments.batch_size, transforms=train_recipe(), output="numpy") as loader:
             next(iter(loader))
             times.append(time.perf_counter() - begun)
-    print(f"   best {min(times) * 1e3:.1f} ms, median {statistics.median(times) * 1e3:.1f} ms (opening the data set included)")
+    print(
+        f"   best {min(times) * 1e3:.1f} ms, median {statistics.median(times) * 1e3:.1f} ms (opening the data set included)"
+    )
     return {"first_batch_ms": min(times) * 1e3}
 
 
@@ -158,7 +174,15 @@ def raw_path(pack: Path, arguments) -> dict[str, float]:
     print("\n== raw path: undecoded bytes, shuffled, batch 256, against memcpy of the same bytes")
     import numpy as np
 
-    loader = fl.Loader(pack, batch_size=256, shuffle=True, decode="none", fields=["image", "label"], output="numpy", num_workers=arguments.threads)
+    loader = fl.Loader(
+        pack,
+        batch_size=256,
+        shuffle=True,
+        decode="none",
+        fields=["image", "label"],
+        output="numpy",
+        num_workers=arguments.threads,
+    )
     batches = list(loader)
     total = sum(batch["image"].data.nbytes for batch in batches)
     source = [batch["image"].data.copy() for batch in batches]
@@ -172,7 +196,11 @@ def raw_path(pack: Path, arguments) -> dict[str, float]:
             begun = time.perf_counter()
             # np.copyto releases the interpreter; each thread copies its share of every array.
             parts = [(t, s, k) for t, s in zip(target, source, strict=True) for k in range(threads)]
-            list(pool.map(lambda p: np.copyto(np.array_split(p[0], threads)[p[2]], np.array_split(p[1], threads)[p[2]]), parts))
+            list(
+                pool.map(
+                    lambda p: np.copyto(np.array_split(p[0], threads)[p[2]], np.array_split(p[1], threads)[p[2]]), parts
+                )
+            )
             copies.append(total / (time.perf_counter() - begun) / 1e9)
             begun = time.perf_counter()
             number = 0
@@ -211,7 +239,10 @@ print(json.dumps({'above_start': peak - base, 'allowed': 5 * 64 * 3 * 224 * 224 
     run = subprocess.run([sys.executable, "-c", script, str(pack)], capture_output=True, text=True, check=True)
     figures = json.loads(run.stdout)
     print("   " + ", ".join(f"{k} {v / 2**20:.0f} MiB" for k, v in figures.items()))
-    return {"peak_mib": figures["above_start"] / 2**20, "growth_mib": (figures["after_50"] - figures["after_5"]) / 2**20}
+    return {
+        "peak_mib": figures["above_start"] / 2**20,
+        "growth_mib": (figures["after_50"] - figures["after_5"]) / 2**20,
+    }
 
 
 def main() -> None:
@@ -226,13 +257,22 @@ def main() -> None:
         parser.error(f"{arguments.folder} is not a folder of class folders; say make bench DATA=...")
     import torch
 
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; feedline {fl.__version__}, torch {torch.__version__}")
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; feedline {fl.__version__}, torch {torch.__version__}"
+    )
     with tempfile.TemporaryDirectory() as place:
         pack = Path(place) / "pack"
         fl.pack(arguments.folder, pack, progress=False)
         fl.pack(arguments.folder, pack.with_name("dct"), image="dct", progress=False)
         results = {}
-        for part in (lambda: against_torch(arguments.folder, pack, arguments), lambda: scaling(pack, arguments), lambda: engine_cost(pack, arguments), lambda: first_batch(pack, arguments), lambda: raw_path(pack, arguments), lambda: memory(pack)):
+        for part in (
+            lambda: against_torch(arguments.folder, pack, arguments),
+            lambda: scaling(pack, arguments),
+            lambda: engine_cost(pack, arguments),
+            lambda: first_batch(pack, arguments),
+            lambda: raw_path(pack, arguments),
+            lambda: memory(pack),
+        ):
             results.update(part())
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))

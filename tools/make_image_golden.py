@@ -77,7 +77,15 @@ def interlaced_png() -> bytes:
     width, height = 9, 5
     bits = np.indices((height, width)).sum(0) % 3 == 0
     rows = b""
-    for x0, y0, dx, dy in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
+    for x0, y0, dx, dy in (
+        (0, 0, 8, 8),
+        (4, 0, 8, 8),
+        (0, 4, 4, 8),
+        (2, 0, 4, 4),
+        (0, 2, 2, 4),
+        (1, 0, 2, 2),
+        (0, 1, 1, 2),
+    ):
         part = bits[y0::dy, x0::dx]
         if part.size:
             rows += b"".join(b"\0" + np.packbits(row).tobytes() for row in part)
@@ -106,7 +114,13 @@ def bitmaps():
         offset = 14 + 40 + len(masks) + len(palette)
         head = struct.pack("<2sIHHI", b"BM", offset + len(data), 0, 0, offset)
         colours = len(palette) // 4
-        return head + struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, compression, len(data), 0, 0, colours, 0) + masks + palette + data
+        return (
+            head
+            + struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, compression, len(data), 0, 0, colours, 0)
+            + masks
+            + palette
+            + data
+        )
 
     palette = b"".join(bytes([i * 16, 255 - i * 10, i * 3, 0]) for i in range(16))
     yield "rle8", info(8, 1, bytes([5, 7, 0, 0, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, 2, 3, 9, 9, 0, 0, 0, 1]), palette)

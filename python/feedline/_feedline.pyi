@@ -4,6 +4,19 @@ from typing import Any, final
 
 __version__: str
 
+__all__ = [
+    "__version__",
+    "Dataset",
+    "Loader",
+    "Epoch",
+    "Buffer",
+    "PackWriter",
+    "PackProgress",
+    "pack",
+    "kind_of",
+    "run_cli",
+]
+
 @final
 class Buffer:
     """One array's memory, exported by `__array_interface__` and `__dlpack__`."""

@@ -103,8 +103,8 @@ def open(  # noqa: A001 - the public contract names it so
 ) -> Dataset:
     """Opens data where they lie: a folder of images, a pack, tar files.
 
-    `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.tar`), or a list of those. `format` is found from
-    the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
+    `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.tar`), or a list of those. `format` is found
+    from the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
 
     >>> import feedline as fl
     >>> ds = fl.open(example_folder)

@@ -161,7 +161,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """What was done so far, where the time went, and what limits the speed."""
-        return json.loads(self._core.stats())
+        stats: dict[str, Any] = json.loads(self._core.stats())
+        return stats
 
     def errors(self) -> list[dict[str, Any]]:
         """Samples that could not be read or decoded, each with uri, index, stage, offset and reason."""

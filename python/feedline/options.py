@@ -217,7 +217,7 @@ class LoaderOptions:
 
     def distributed_optimized(self, rank: int, world_size: int) -> LoaderOptions:
         """The same, for one of several processes; every rank gets as many batches as the others."""
-        return self.gpu_optimized()._with(rank=rank, world_size=world_size)
+        return self.gpu_optimized().shard(rank, world_size)
 
     def debug_mode(self) -> LoaderOptions:
         """One thread, nothing kept, an error after ten seconds without a batch."""

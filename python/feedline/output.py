@@ -95,7 +95,7 @@ def _torch_array(buffer: Any) -> Any:
     import torch  # noqa: PLC0415 - optional, imported only where used
 
     if buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
-        return torch.from_dlpack(buffer)
+        return torch.utils.dlpack.from_dlpack(buffer)
     return torch.from_numpy(np.asarray(buffer))
 
 
@@ -142,5 +142,6 @@ def _pad(name: str, ragged: Ragged) -> Any:
     else:
         result = np.zeros(shape, dtype=ragged.data.dtype)
     for row, value in enumerate(values):
-        result[(row, *(slice(0, n) for n in value.shape))] = value
+        corner = tuple(slice(0, n) for n in value.shape)
+        result[row][corner] = value
     return result

@@ -39,9 +39,10 @@ def pack(
 ) -> Dataset:
     """Writes `source` as a pack and opens it.
 
-    `source` is anything [`open`][feedline.open] takes, a data set, or an iterable of dicts (then `schema` may say what each
-    field holds; otherwise the first dict tells). Packing is parallel and crash-safe: killed at any moment, the same call
-    goes on where it stopped, and the result is the same to the byte. An iterable cannot be asked again and starts anew.
+    `source` is anything [`open`][feedline.open] takes, a data set, or an iterable of dicts (then `schema` may say what
+    each field holds; otherwise the first dict tells). Packing is parallel and crash-safe: killed at any moment,
+    the same call goes on where it stopped, and the result is the same to the byte. An iterable cannot be asked
+    again and starts anew.
 
     >>> import feedline as fl
     >>> packed = fl.pack(example_folder, tmp_path / "animals", progress=False)
@@ -111,9 +112,7 @@ def _show(counts: _feedline.PackProgress, total: int, done: threading.Event) -> 
             return
 
 
-def _pack_rows(
-    rows: Iterable[Mapping[str, Any]], target: str, settings: str, schema: Mapping[str, str] | None
-) -> None:
+def _pack_rows(rows: Iterable[Mapping[str, Any]], target: str, settings: str, schema: Mapping[str, str] | None) -> None:
     iterator = iter(rows)
     if schema is None:
         first = next(iterator, None)

@@ -12,9 +12,9 @@ __all__ = ["Ragged"]
 class Ragged:
     """A batch of values of different sizes: one flat array and where each value begins.
 
-    `data` is the flat array, `offsets` (int64, one more than there are values) says where each begins, `shapes` is a list
-    of tuples where values have a shape of their own, else `None`. `r[i]` is a view, not a copy; text comes as `str` and
-    JSON as what it says.
+    `data` is the flat array, `offsets` (int64, one more than there are values) says where each begins, `shapes` is a
+    list of tuples where values have a shape of their own, else `None`. `r[i]` is a view, not a copy; text comes as
+    `str` and JSON as what it says.
 
     >>> import numpy as np
     >>> r = Ragged(np.arange(5), np.array([0, 2, 5]))

@@ -4,8 +4,8 @@ A transform is a value: it prints, compares and pickles, and does nothing by its
 decodes only what the crop needs and fuses the rest into one pass.
 
 >>> from feedline import transforms as T
->>> T.RandomResizedCrop(224)
-RandomResizedCrop(size=(224, 224), scale=(0.08, 1.0), ratio=(0.75, 1.3333333333333333), method='torchvision', interpolation='bilinear')
+>>> T.CenterCrop(224)
+CenterCrop(size=(224, 224))
 >>> T.Normalize.imagenet() == T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 True
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from .errors import OptionError
 
@@ -33,7 +33,7 @@ __all__ = [
     "Transform",
 ]
 
-Size = Union[int, Sequence[int]]
+Size = int | Sequence[int]
 Interpolation = Literal["bilinear", "bicubic", "nearest"]
 
 
@@ -56,7 +56,7 @@ def _interpolation(value: object) -> str:
 
 
 def _pair(name: str, value: Size) -> tuple[int, int]:
-    """torchvision's sizes: one number for a square, or (height, width)."""
+    """Torchvision's sizes: one number for a square, or (height, width)."""
     if isinstance(value, numbers.Integral):
         return int(value), int(value)
     if isinstance(value, Sequence) and len(value) == 1:
@@ -73,7 +73,7 @@ def _range(name: str, value: Sequence[float]) -> tuple[float, float]:
 
 
 def _padding(value: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """torchvision's paddings: one for all sides, (left and right, top and bottom), or left, top, right, bottom."""
+    """Torchvision's paddings: one for all sides, (left and right, top and bottom), or left, top, right, bottom."""
     sides = [int(value)] if isinstance(value, numbers.Integral) else [int(side) for side in value]  # type: ignore[union-attr]
     whole = {1: sides * 4, 2: sides * 2, 4: sides}.get(len(sides))
     if whole is None or min(whole) < 0:

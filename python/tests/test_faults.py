@@ -7,12 +7,11 @@ import shutil
 import subprocess
 import sys
 
+import feedline as fl
 import numpy as np
 import pytest
-from pictures import make_folder
-
-import feedline as fl
 from feedline import transforms as T
+from pictures import make_folder
 
 CROP = [T.CenterCrop(16)]
 
@@ -98,7 +97,9 @@ def test_a_bomb_is_refused_without_memory(tmp_path):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", 65535, 65535, 8, 2, 0, 0, 0)
-    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    bomb = (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    )
     (tmp_path / "bomb.png").write_bytes(bomb)
     with fl.Loader(tmp_path, transforms=CROP) as loader, pytest.raises(fl.SampleError, match="limit"):
         list(loader)
@@ -115,7 +116,9 @@ def test_damaged_packs_are_refused_or_named(folder, tmp_path):
         with pytest.raises(fl.Error, match=part.name):
             with fl.Loader(copy, batch_size=12, transforms=CROP) as loader:
                 list(loader)
-        run = subprocess.run([sys.executable, "-m", "feedline", "verify", str(copy)], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [sys.executable, "-m", "feedline", "verify", str(copy)], capture_output=True, text=True, check=False
+        )
         assert run.returncode == 1
         assert part.name in run.stdout + run.stderr
 
@@ -175,6 +178,8 @@ def test_timeout_is_an_error(tmp_path):
 
 
 def test_substitutes_never_show_zeros(damaged):
-    with fl.Loader(damaged, batch_size=12, transforms=CROP, on_error="replace", dtype="uint8", output="numpy") as loader:
+    with fl.Loader(
+        damaged, batch_size=12, transforms=CROP, on_error="replace", dtype="uint8", output="numpy"
+    ) as loader:
         (batch,) = loader
     assert all(np.asarray(image).std() > 1 for image in batch["image"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pickle
 import threading
 
+import feedline as fl
 import numpy as np
 import pytest
 import torch
-
-import feedline as fl
 from feedline import transforms as T
 
 CROP = [T.RandomResizedCrop(24), T.RandomHorizontalFlip()]
@@ -66,7 +65,9 @@ def test_each_iteration_is_the_next_epoch(many):
 def test_threads_do_not_change_a_byte(many):
     results = []
     for threads in (1, 2, 7):
-        with fl.Loader(many, batch_size=16, shuffle=True, transforms=CROP, num_workers=threads, output="numpy") as loader:
+        with fl.Loader(
+            many, batch_size=16, shuffle=True, transforms=CROP, num_workers=threads, output="numpy"
+        ) as loader:
             results.append(stream(loader))
     assert results[0] == results[1] == results[2]
 
@@ -237,7 +238,9 @@ def test_ragged_pad_and_list(folder):
     with fl.Loader(folder, batch_size=4, dtype="uint8", output="numpy") as loader:
         ragged = next(iter(loader))["image"]
     assert [tuple(image.shape) for image in ragged] == ragged.shapes
-    with fl.Loader(folder, batch_size=4, dtype="uint8", output="numpy", collate={"image": "pad", "path": "list"}) as loader:
+    with fl.Loader(
+        folder, batch_size=4, dtype="uint8", output="numpy", collate={"image": "pad", "path": "list"}
+    ) as loader:
         batch = next(iter(loader))
     padded = batch["image"]
     assert padded.shape == (4, 3, max(s[1] for s in ragged.shapes), max(s[2] for s in ragged.shapes))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import resource
 
+import feedline as fl
 import numpy as np
 import pytest
 import torch
-
-import feedline as fl
 from feedline import transforms as T
 
 CROP = [T.RandomResizedCrop(32)]
@@ -100,6 +99,8 @@ batch = 32 * 3 * 224 * 224 * 4
 print(peak - base, (2 + 3) * batch + 150 * 2**20)
 """
     here = __file__.rsplit("/", 1)[0]
-    run = subprocess.run([sys.executable, "-c", script, str(tmp_path), here], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), here], capture_output=True, text=True, check=True
+    )
     used, allowed = map(int, run.stdout.split())
     assert used <= allowed

@@ -12,11 +12,10 @@ import sys
 import tarfile
 import time
 
+import feedline as fl
 import numpy as np
 import pytest
 from pictures import encode, picture
-
-import feedline as fl
 
 
 def same(a, b):
@@ -46,7 +45,15 @@ def test_every_kind_of_field(tmp_path):
         for n in range(9)
     ]
     packed = fl.pack(iter(rows), tmp_path / "p", progress=False)
-    kinds = {"image": "image", "number": "int", "real": "float", "word": "text", "tree": "json", "blob": "bytes", "array": "array"}
+    kinds = {
+        "image": "image",
+        "number": "int",
+        "real": "float",
+        "word": "text",
+        "tree": "json",
+        "blob": "bytes",
+        "array": "array",
+    }
     assert packed.schema == kinds
     for row, back in zip(rows, packed, strict=True):
         assert np.array_equal(back.pop("array"), row.pop("array"))
@@ -66,7 +73,10 @@ def test_a_tar_of_samples(tmp_path):
     shard = tmp_path / "shard-000.tar"
     with tarfile.open(shard, "w") as tar:
         for number in range(5):
-            for name, data in ((f"{number:03}.jpg", encode(picture(number, 30, 20))), (f"{number:03}.cls", str(number % 2).encode())):
+            for name, data in (
+                (f"{number:03}.jpg", encode(picture(number, 30, 20))),
+                (f"{number:03}.cls", str(number % 2).encode()),
+            ):
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -151,7 +161,9 @@ def test_raw_pixels_and_smaller_pictures(folder, tmp_path):
 def test_a_full_disk_is_an_error_and_can_be_gone_on_from(many, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=False, capture_output=True
+    )
     if mounted.returncode:
         pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode().strip()}")
     try:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import io
 
+import feedline as fl
 import numpy as np
 import pytest
 import torch
+from feedline import transforms as T
 from pictures import encode, picture
 from PIL import Image, ImageOps
 from torchvision.transforms import v2
-
-import feedline as fl
-from feedline import transforms as T
 
 
 def load(tmp_path, files, transforms, **knobs):
@@ -49,7 +48,9 @@ def test_whole_images_equal_pillow(tmp_path):
     files = jpegs()
     files += [("png", encode(picture(1, 40, 30), "PNG")), ("webp", encode(picture(2, 41, 31), "WEBP"))]
     files += [("jpg", encode(picture(3, 33, 21)[..., 0], "JPEG"))]
-    for image, (_, data) in zip(load(tmp_path, files, None, dtype="uint8", memory_format="channels_last"), files, strict=True):
+    for image, (_, data) in zip(
+        load(tmp_path, files, None, dtype="uint8", memory_format="channels_last"), files, strict=True
+    ):
         assert np.array_equal(image, np.asarray(reference(data)))
 
 
@@ -64,7 +65,10 @@ def test_cmyk_equals_pillow(tmp_path):
 def test_exif_orientation_equals_pillow(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    files = [("jpg", encode(picture(5, 90, 60), "JPEG", exif=exif)), ("png", encode(picture(6, 50, 70), "PNG", exif=exif))]
+    files = [
+        ("jpg", encode(picture(5, 90, 60), "JPEG", exif=exif)),
+        ("png", encode(picture(6, 50, 70), "PNG", exif=exif)),
+    ]
     whole = load(tmp_path, files, None, dtype="uint8", memory_format="channels_last")
     for image, (_, data) in zip(whole, files, strict=True):
         assert np.array_equal(image, np.asarray(reference(data)))

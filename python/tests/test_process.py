@@ -11,9 +11,8 @@ import sys
 import threading
 import time
 
-import pytest
-
 import feedline as fl
+import pytest
 from feedline import transforms as T
 
 CROP = [T.CenterCrop(16)]
@@ -91,7 +90,7 @@ def test_close_stops_all_threads(many):
     loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3)
     iterator = iter(loader)
     next(iterator)
-    assert threads() >= 3
+    assert eventually(lambda: threads() >= 3)
     loader.close()
     del iterator
     assert eventually(lambda: threads() == 0)
@@ -101,7 +100,7 @@ def test_garbage_collection_stops_all_threads(many):
     loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3)
     for _ in loader:
         break
-    assert threads() >= 3
+    assert eventually(lambda: threads() >= 3)
     del loader
     gc.collect()
     assert eventually(lambda: threads() == 0)
@@ -139,7 +138,9 @@ except fl.SampleError:
 sys.stdout.flush()
 os._exit(0)
 """
-    run = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
     word, seconds = run.stdout.split()
     assert word == "interrupted"
     assert float(seconds) < 3
@@ -148,7 +149,9 @@ os._exit(0)
 def test_the_interpreter_exits_with_a_loader_running(many):
     script = "import sys, feedline as fl; it = iter(fl.Loader(sys.argv[1], batch_size=2, output='numpy')); next(it); print('done')"
     begun = time.monotonic()
-    run = subprocess.run([sys.executable, "-c", script, str(many)], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(many)], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "done", "")
     assert time.monotonic() - begun < 30
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _example_data(
-    doctest_namespace: dict[str, Any], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
+def _example_data(doctest_namespace: dict[str, Any], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     from PIL import Image  # noqa: PLC0415 - only when examples run
 
     folder = tmp_path_factory.mktemp("examples")
@@ -22,4 +19,3 @@ def _example_data(
             Image.new("RGB", (40 + number, 30), (60 * number, 90, 120)).save(folder / name / f"{number}.jpg")
     doctest_namespace["example_folder"] = folder
     doctest_namespace["tmp_path"] = tmp_path
-    yield
