@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use crate::{CpuLevel, PixelLayout};
@@ -16,7 +18,9 @@ pub(crate) fn ycc(level: CpuLevel, rows: [&[u8]; 3], layout: PixelLayout, out: &
             // SAFETY: the level says that this CPU has AVX2.
             unsafe { avx2::ycc(rows, layout, out) }
         }
-        _ => scalar::ycc(rows, layout, out),
+        #[cfg(target_arch = "aarch64")]
+        CpuLevel::Neon => neon::ycc(rows, layout, out),
+        CpuLevel::Scalar => scalar::ycc(rows, layout, out),
     }
 }
 

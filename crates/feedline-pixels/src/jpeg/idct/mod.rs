@@ -14,7 +14,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx2_half;
+mod avx2_reduced;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
@@ -82,7 +82,12 @@ pub(crate) fn transform(
         #[cfg(target_arch = "x86_64")]
         (CpuLevel::Avx2, 4) => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
-            unsafe { avx2_half::half(run, quant, out, stride) }
+            unsafe { avx2_reduced::half(run, quant, out, stride) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        (CpuLevel::Avx2, 2) => {
+            // SAFETY: the level says that this CPU has AVX2.
+            unsafe { avx2_reduced::quarter(run, quant, out, stride) }
         }
         #[cfg(target_arch = "aarch64")]
         (CpuLevel::Neon, 8) => neon::full(run, quant, out, stride),

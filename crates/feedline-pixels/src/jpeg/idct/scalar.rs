@@ -49,6 +49,7 @@ pub(super) fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) 
     }
 }
 
+#[inline(always)]
 pub(super) fn quarter(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     for (i, block) in run.iter().enumerate() {
         let samples = block_quarter(block, quant);
@@ -67,6 +68,7 @@ pub(super) fn eighth(run: &Run<'_>, quant: &Quant, out: &mut [u8], _stride: usiz
     }
 }
 
+#[inline(always)]
 fn dequantise(block: &Block, quant: &Quant) -> Block {
     let mut values = [0; 64];
     for ((value, &coefficient), &step) in values.iter_mut().zip(block).zip(quant) {
@@ -180,6 +182,7 @@ fn four(v: [i16; 8], shift: u32) -> [i16; 4] {
     ]
 }
 
+#[inline(always)]
 fn block_quarter(block: &Block, quant: &Quant) -> [u8; 4] {
     let values = dequantise(block, quant);
     // Columns 0, 1, 3, 5 and 7, two rows; column 0 stays wide between the passes, the others saturate.
@@ -207,6 +210,7 @@ fn block_quarter(block: &Block, quant: &Quant) -> [u8; 4] {
     samples
 }
 
+#[inline(always)]
 fn odd_quarter(one: i32, three: i32, five: i32, seven: i32) -> i32 {
     (one * F_3_624 - three * F_1_272).wrapping_add(five * F_0_850 - seven * F_0_720)
 }

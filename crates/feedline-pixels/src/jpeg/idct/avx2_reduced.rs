@@ -1,9 +1,9 @@
-//! Half size: 4 × 4 samples from a block, two blocks at a time. The scalar kernel's `four` in both directions.
+//! Reduced sizes. Half: 4 × 4 samples from a block, two blocks at a time. The scalar kernel's `four` in both directions.
 
 use std::arch::x86_64::*;
 
 use super::avx2::{Rows, add, factors, interleave, load_pair, load_table, madd, sub};
-use super::{Block, Quant, Run};
+use super::{Block, Quant, Run, scalar};
 
 const SHIFT_1: i32 = 13 - 2 + 1;
 const SHIFT_2: i32 = 13 + 2 + 3 + 1;
@@ -40,6 +40,15 @@ pub(super) unsafe fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: 
         }
         column += 8;
     }
+}
+
+/// Quarter size: the scalar kernel as the compiler vectorises it with AVX2.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn quarter(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
+    scalar::quarter(run, quant, out, stride);
 }
 
 /// Samples of two blocks, one in each half of the register, row after row.
