@@ -11,7 +11,7 @@
 
 from . import samplers, transforms
 from ._feedline import __version__
-from .dataset import Dataset, concat, open
+from .dataset import Dataset, Mix, concat, mix, open
 from .errors import (
     AccessError,
     ClosedError,
@@ -39,6 +39,7 @@ __all__ = [
     "Loader",
     "LoaderOptions",
     "LoaderTimeoutError",
+    "Mix",
     "NotFoundError",
     "OptionError",
     "Ragged",
@@ -48,6 +49,7 @@ __all__ = [
     "TooManyBadSamplesError",
     "__version__",
     "concat",
+    "mix",
     "open",
     "pack",
     "samplers",

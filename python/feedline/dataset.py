@@ -9,7 +9,7 @@ from typing import Any, Union
 from . import _feedline
 from .errors import OptionError
 
-__all__ = ["Dataset", "concat", "open"]
+__all__ = ["Dataset", "Mix", "concat", "mix", "open"]
 
 Uri = Union[str, "os.PathLike[str]"]
 
@@ -90,6 +90,58 @@ class Dataset:
 
 def _restore(spec: str, decoded: bool) -> Dataset:
     return Dataset(_feedline.Dataset.from_spec(spec), decoded=decoded)
+
+
+class Mix(Dataset):
+    """Several data sets by weight. Made by [`mix`][feedline.mix].
+
+    As a data set it is all of them one after the other; a loader draws from them by weight.
+    """
+
+    def __init__(self, parts: Sequence[Dataset], weights: Sequence[float], epoch_samples: int) -> None:
+        super().__init__(_feedline.Dataset.concat([part._core for part in parts]), decoded=parts[0]._decoded)  # noqa: SLF001
+        self._parts = list(parts)
+        self.weights = [float(weight) for weight in weights]
+        """The weight of each data set."""
+        self.epoch_samples = int(epoch_samples)
+        """Samples per epoch."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """Samples of each data set."""
+        return [len(part) for part in self._parts]
+
+    def decoded(self) -> Dataset:
+        """The same samples, with images as uint8 arrays (height, width, 3)."""
+        return Mix([part.decoded() for part in self._parts], self.weights, self.epoch_samples)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mix, (self._parts, self.weights, self.epoch_samples)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"({part!r}, {weight})" for part, weight in zip(self._parts, self.weights, strict=True))
+        return f"Mix([{parts}], epoch_samples={self.epoch_samples})"
+
+
+def mix(parts: Iterable[tuple[Dataset, float]], epoch_samples: int | None = None) -> Mix:
+    """Several data sets with the same fields, drawn from by weight.
+
+    An epoch has `epoch_samples` samples (default: as many as all data sets together); each share is exact. The samples
+    of a set come in shuffled cycles that go on from epoch to epoch: none repeats before all others were had.
+    Weights can be changed between epochs with `Loader.set_weights`.
+
+    >>> import feedline as fl
+    >>> ds = fl.open(example_folder)
+    >>> mixed = fl.mix([(ds.select(range(4)), 0.75), (ds.select(range(4, 12)), 0.25)], epoch_samples=8)
+    >>> with fl.Loader(mixed, batch_size=8, decode="none", output="numpy") as loader:
+    ...     [int((batch["index"] < 4).sum()) for batch in loader]
+    [6]
+    """
+    pairs = list(parts)
+    if not pairs:
+        raise OptionError("mix: needs at least one data set")
+    datasets, weights = [dataset for dataset, _ in pairs], [weight for _, weight in pairs]
+    return Mix(datasets, weights, sum(map(len, datasets)) if epoch_samples is None else epoch_samples)
 
 
 def open(  # noqa: A001 - the public contract names it so

@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _feedline
-from .dataset import Dataset, Uri
+from .dataset import Dataset, Mix, Uri
 from .dataset import open as open_dataset
 from .errors import ClosedError, OptionError, StateError
-from .options import DEFAULTS, LoaderOptions
+from .options import DEFAULTS, LoaderOptions, refuse_unknown
 from .output import Converter
 from .ranks import discover
-from .samplers import Random, Sampler, Sequential
+from .samplers import Indices, Sampler
 from .transforms import Transform
 
 __all__ = ["Loader"]
 
 _UNSET: Any = object()
-_STATE_VERSION = 1
 _OPEN: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -72,11 +71,14 @@ class Loader:
         cache_dir: Uri | None = _UNSET,
         memory_budget: int | None = _UNSET,
         persistent_workers: bool = _UNSET,
+        auto_tune: bool = _UNSET,
         multiprocessing_context: Any = _UNSET,
         decode: str = _UNSET,
         max_pixels: int | None = _UNSET,
         options: LoaderOptions | None = None,
+        **unknown: Any,
     ) -> None:
+        refuse_unknown(unknown)
         arguments = locals()
         given = {name: arguments[name] for name in DEFAULTS if arguments[name] is not _UNSET}
         knobs = {**DEFAULTS, **(options.given() if options is not None else {}), **given}
@@ -84,12 +86,15 @@ class Loader:
         self._knobs = _resolve(knobs)
         self._converter = Converter(self._knobs)
         self._next = (0, 0)
-        self._latest: weakref.ref[_Batches] | None = None
+        self._latest: _Progress | None = None
+        self._weights: list[float] | None = None
         self._start()
 
     def _start(self) -> None:
-        spec = _core_options(self._knobs, self._dataset)
-        self._core = _feedline.Loader(self._dataset._core, json.dumps(spec))  # noqa: SLF001 - same package
+        spec, numbers = _core_options(self._knobs, self._dataset)
+        self._core = _feedline.Loader(self._dataset._core, json.dumps(spec), numbers)  # noqa: SLF001 - same package
+        if self._weights is not None:
+            self._core.set_weights(self._weights)
         self._process = os.getpid()
         self._closed = False
         _OPEN.add(self)
@@ -103,10 +108,19 @@ class Loader:
             # left alone; it knows that it is in the wrong process.
             self._start()
         epoch, first = self._next
-        batches = _Batches(self, self._core.epoch(epoch, first), epoch, first)
+        core = self._core.epoch(epoch, first)
+        self._latest = _Progress(epoch, first, self._global_batch(), len(core))
         self._next = (epoch + 1, 0)
-        self._latest = weakref.ref(batches)
-        return batches
+        return _Batches(self, core, self._latest)
+
+    def _with_knobs(self, **changed: Any) -> Loader:
+        """A loader over the same data at the same place, with some knobs changed."""
+        other = Loader.__new__(Loader)
+        other.__setstate__({**self.__getstate__(), "knobs": {**self._knobs, **changed}})
+        return other
+
+    def _global_batch(self) -> int:
+        return int(self._knobs["batch_size"]) * int(self._knobs["world_size"])
 
     @property
     def dataset(self) -> Dataset:
@@ -129,34 +143,74 @@ class Loader:
         return LoaderOptions(**self._knobs)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `iter()` starts this epoch."""
+        """The next `iter()` starts this epoch from its beginning, unless it is the one to be gone on with.
+
+        Training loops call this at the start of every epoch; after `load_state_dict` the call for the restored epoch
+        must not lose the restored place.
+        """
         if epoch < 0:
             raise OptionError(f"epoch: {epoch} is negative")
-        self._next = (int(epoch), 0)
+        if int(epoch) != self._next[0] or self._latest is not None:
+            self.seek(epoch)
+
+    def seek(self, epoch: int, batch: int = 0) -> None:
+        """The next `iter()` starts `epoch` at batch number `batch`. Takes no time, wherever that is."""
+        if epoch < 0 or batch < 0:
+            raise OptionError(f"seek: epoch {epoch}, batch {batch}: neither may be negative")
+        if batch > len(self):
+            raise OptionError(f"seek: batch {batch} of an epoch with {len(self)}")
+        self._next = (int(epoch), int(batch) * self._global_batch())
+        self._latest = None
+
+    def skip(self, batches: int) -> None:
+        """The next `iter()` starts this many batches after the place that `state_dict()` tells."""
+        if batches < 0:
+            raise OptionError(f"skip: {batches} batches; use seek() to go back")
+        epoch, first = self._position()
+        size, count = self._global_batch(), len(self)
+        left = count - first // size
+        if first % size:
+            # A restored place need not be a multiple of this loader's batches.
+            rest = self._epoch_samples() - first
+            left = rest // size if self._knobs["drop_last"] else -(-rest // size)
+        if batches < left or count == 0:
+            self._next = (epoch, first + batches * size)
+        else:
+            epochs, rest = divmod(batches - left, count)
+            self._next = (epoch + 1 + epochs, rest * size)
+        self._latest = None
+
+    def _epoch_samples(self) -> int:
+        return int(json.loads(self._core.state(0, 0))["epoch_samples"])
+
+    def _position(self) -> tuple[int, int]:
+        return self._next if self._latest is None else self._latest.position()
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """New weights for a [`mix`][feedline.mix], one per data set, for epochs begun from now on."""
+        new = [float(weight) for weight in weights]
+        self._core.set_weights(new)
+        self._weights = new
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest iteration stands: small, JSON-able, the same on every rank.
 
-        It counts batches that you received, not those read ahead.
+        It counts batches that you received, not those read ahead. After the last batch of an epoch it is the beginning
+        of the next.
         """
-        latest = self._latest() if self._latest is not None else None
-        epoch, samples = latest.position() if latest is not None else self._next
-        return {
-            "version": _STATE_VERSION,
-            "epoch": epoch,
-            "samples": samples,
-            "fingerprint": self._dataset.fingerprint,
-            "seed": self._knobs["seed"],
-        }
+        state: dict[str, Any] = json.loads(self._core.state(*self._position()))
+        return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next `iter()` goes on where `state` was taken."""
-        if state.get("version") != _STATE_VERSION:
-            raise StateError(f"saved state does not fit: version {state.get('version')!r}, not {_STATE_VERSION}")
-        for name, here in (("fingerprint", self._dataset.fingerprint), ("seed", self._knobs["seed"])):
-            if state.get(name) != here:
-                raise StateError(f"saved state does not fit: {name} was {state.get(name)!r}, is {here!r}")
-        self._next = (int(state["epoch"]), int(state["samples"]))
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
+        """The next `iter()` goes on where `state` was taken, on any number of ranks. Takes no time.
+
+        A state of other data, or of options that would give other batches, is refused with the difference; with
+        `strict=False` the loader goes on from the same place all the same.
+        """
+        if not isinstance(state, Mapping):
+            raise StateError(f"saved state does not fit: a {type(state).__name__} is not a state")
+        epoch, samples = self._core.check_state(json.dumps(dict(state)), strict)
+        self._next = (epoch, samples)
         self._latest = None
 
     def stats(self) -> dict[str, Any]:
@@ -181,10 +235,12 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"dataset": self._dataset, "knobs": self._knobs, "next": self._next}
+        state = {"dataset": self._dataset, "knobs": self._knobs, "next": self._position()}
+        return {**state, "weights": self._weights}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._dataset, self._knobs, self._next = state["dataset"], state["knobs"], state["next"]
+        self._weights = state["weights"]
         self._converter = Converter(self._knobs)
         self._latest = None
         self._start()
@@ -193,22 +249,37 @@ class Loader:
         return f"Loader({self._dataset!r}, batch_size={self.batch_size}, batches={len(self)})"
 
 
+class _Progress:
+    """How far a pass over an epoch came: outlives the pass itself, so that a broken-off loop can be gone on with."""
+
+    def __init__(self, epoch: int, first: int, global_batch: int, batches: int) -> None:
+        self._epoch = epoch
+        self._first = first
+        self._global_batch = global_batch
+        self.batches = batches
+        self.received = 0
+
+    def position(self) -> tuple[int, int]:
+        """Epoch and global samples received."""
+        if self.received >= self.batches:
+            return self._epoch + 1, 0
+        return self._epoch, self._first + self.received * self._global_batch
+
+
 class _Batches:
     """One pass over an epoch."""
 
-    def __init__(self, loader: Loader, core: _feedline.Epoch, epoch: int, first: int) -> None:
+    def __init__(self, loader: Loader, core: _feedline.Epoch, progress: _Progress) -> None:
         self._loader = loader
         self._core = core
-        self._epoch = epoch
-        self._first = first
-        self._received = 0
+        self._progress = progress
         self._process = os.getpid()
 
     def __iter__(self) -> _Batches:
         return self
 
     def __len__(self) -> int:
-        return len(self._core) - self._received
+        return self._progress.batches - self._progress.received
 
     def __next__(self) -> dict[str, Any]:
         if self._process != os.getpid():
@@ -219,16 +290,8 @@ class _Batches:
         made = self._core.next()
         if made is None:
             raise StopIteration
-        self._received += 1
+        self._progress.received += 1
         return self._loader._converter.batch(made)  # noqa: SLF001 - same module
-
-    def position(self) -> tuple[int, int]:
-        """Epoch and global samples received."""
-        knobs = self._loader._knobs  # noqa: SLF001 - same module
-        received = self._received * int(knobs["batch_size"]) * int(knobs["world_size"])
-        if self._received and len(self) == 0:
-            return self._epoch + 1, 0
-        return self._epoch, self._first + received
 
     def close(self) -> None:
         """Stops this pass."""
@@ -250,7 +313,7 @@ def _resolve(knobs: dict[str, Any]) -> dict[str, Any]:
         raise OptionError("multiprocessing_context: only for Python-callable transforms, of which there are none here")
     sampler = knobs["sampler"]
     if sampler is not None and not isinstance(sampler, Sampler):
-        knobs["sampler"] = [int(index) for index in sampler]
+        knobs["sampler"] = Indices(sampler)
     return knobs
 
 
@@ -263,40 +326,44 @@ def _name(knob: str, value: object, known: tuple[str, ...]) -> str:
     return text
 
 
-def _core_options(knobs: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
-    """The part of the knobs that the engine itself acts on, as its JSON."""
+def _core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, Any], bytes | None]:
+    """The part of the knobs that the engine itself acts on: its JSON, and a sampler's long list."""
     names = ("batch_size", "seed", "drop_last", "num_workers", "prefetch", "rank", "world_size", "dtype")
-    more = ("memory_format", "decode", "on_error", "max_errors", "timeout", "memory_budget", "persistent_workers")
+    more = (
+        "memory_format",
+        "decode",
+        "on_error",
+        "max_errors",
+        "timeout",
+        "memory_budget",
+        "persistent_workers",
+        "auto_tune",
+    )
     options = {name: knobs[name] for name in (*names, *more)}
     if knobs["max_pixels"] is not None:
         options["max_pixels"] = int(knobs["max_pixels"])
     if knobs["fields"] is not None:
         options["fields"] = list(knobs["fields"])
-    options["shuffle"], options["sampler"] = _order(knobs)
+    options["shuffle"], options["sampler"], numbers = _order(knobs, dataset)
     options["transforms"] = _transforms(knobs["transforms"], dataset)
-    return options
+    return options, numbers
 
 
-def _order(knobs: Mapping[str, Any]) -> tuple[str, list[int] | None]:
+def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, Any] | None, bytes | None]:
+    """Shuffle, sampler, and the sampler's long list."""
     shuffle, sampler = knobs["shuffle"], knobs["sampler"]
+    if shuffle not in (False, True, None, "full", "block"):
+        raise OptionError(f"shuffle: {shuffle!r} is none of False, True, 'full', 'block'")
     if sampler is not None and shuffle not in (False, None):
         raise OptionError("sampler: already gives the order; leave shuffle off")
-    if isinstance(sampler, Random) and sampler.replacement:
-        raise OptionError("sampler: Random(replacement=True) is not supported by this version")
-    if isinstance(sampler, (Sequential, Random)):
-        return ("full" if isinstance(sampler, Random) else "off"), None
-    if isinstance(sampler, Sampler):
-        raise OptionError(f"sampler: {sampler!r} is not supported by this version")
+    if isinstance(dataset, Mix):
+        if sampler is not None or shuffle == "block":
+            raise OptionError("sampler: a mix draws by its weights; give neither a sampler nor shuffle='block'")
+        mixed = {"lengths": dataset.lengths, "weights": dataset.weights, "num_samples": dataset.epoch_samples}
+        return "off", {"kind": "mix", **mixed}, None
     if sampler is not None:
-        negative = next((index for index in sampler if index < 0), None)
-        if negative is not None:
-            raise OptionError(f"sampler: index {negative} is negative")
-        return "off", list(sampler)
-    if shuffle == "block":
-        raise OptionError("shuffle: 'block' is not supported by this version; use True")
-    if shuffle not in (False, True, None, "full"):
-        raise OptionError(f"shuffle: {shuffle!r} is none of False, True, 'full', 'block'")
-    return ("full" if shuffle else "off"), None
+        return "off", sampler.to_spec(), sampler.numbers()
+    return {False: "off", None: "off", "block": "block"}.get(shuffle, "full"), None, None
 
 
 def _transforms(transforms: Any, dataset: Dataset) -> dict[str, Any]:

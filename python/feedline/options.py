@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import OptionError
 
-__all__ = ["DEFAULTS", "LoaderOptions"]
+__all__ = ["DEFAULTS", "REFUSED", "LoaderOptions", "refuse_unknown"]
 
 DEFAULTS: dict[str, Any] = {
     "batch_size": 64,
@@ -34,10 +34,31 @@ DEFAULTS: dict[str, Any] = {
     "cache_dir": None,
     "memory_budget": None,
     "persistent_workers": True,
+    "auto_tune": False,
     "multiprocessing_context": "forkserver",
     "decode": "exact",
     "max_pixels": None,
 }
+
+REFUSED: dict[str, str] = {
+    "part_size": "for reads from object stores; this version reads local data only",
+    "max_inflight_parts": "for reads from object stores; this version reads local data only",
+    "page_cache": "not adjustable: samples are read with pread, once each, and the kernel's own read-ahead is kept",
+    "loading_mode": "batches always come in order, whatever the order in which reads finish",
+    "worker_init_fn": "workers are threads of the engine and run no Python",
+    "collate_fn": "a Python function per batch would stall the engine; see collate=",
+    "generator": "order and augmentation are drawn from seed",
+    "prefetch_factor": "say prefetch=, which counts batches in all, not per worker",
+    "batch_sampler": "say sampler= and batch_size=",
+}
+"""Knobs of other loaders, and why they are not here."""
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """An error for the first name that is not a knob, with the reason where there is one."""
+    for name in sorted(set(names) - set(DEFAULTS)):
+        reason = REFUSED.get(name)
+        raise OptionError(f"{name}: {reason}" if reason else f"{name}: no such knob; there are {', '.join(DEFAULTS)}")
 
 
 class LoaderOptions:
@@ -57,9 +78,7 @@ class LoaderOptions:
     __slots__ = ("_knobs",)
 
     def __init__(self, **knobs: Any) -> None:
-        unknown = sorted(set(knobs) - set(DEFAULTS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: there is no such knob; there are: {', '.join(DEFAULTS)}")
+        refuse_unknown(knobs)
         # Only what was set: a loader's own arguments then fill the rest.
         self._knobs = {name: knobs[name] for name in DEFAULTS if name in knobs}
 
@@ -135,6 +154,12 @@ class LoaderOptions:
 
         return self._with(sampler=Random(replacement=True)) if replacement else self._with(shuffle=True)
 
+    def weighted_sampling(self, weights: Any, num_samples: int | None = None) -> LoaderOptions:
+        """By weight, with replacement."""
+        from .samplers import Weighted  # noqa: PLC0415 - samplers import this module's neighbours
+
+        return self._with(sampler=Weighted(weights, num_samples))
+
     def with_transforms(self, transforms: Any) -> LoaderOptions:
         """Transforms: a list for the image field, or a dict by field."""
         return self._with(transforms=transforms)
@@ -189,6 +214,8 @@ class LoaderOptions:
         """Seconds without a batch after which to give up."""
         return self._with(timeout=seconds)
 
+    timeout_seconds = with_timeout
+
     def with_on_error(self, policy: str, max_errors: int | None = None) -> LoaderOptions:
         """What to do with a bad sample."""
         return self._with(on_error=policy, max_errors=max_errors)
@@ -204,6 +231,10 @@ class LoaderOptions:
     def persistent_workers(self, on: bool = True) -> LoaderOptions:
         """Whether to keep the threads between epochs."""
         return self._with(persistent_workers=on)
+
+    def auto_tune(self, on: bool = True) -> LoaderOptions:
+        """Whether to adjust threads and batches ahead from epoch to epoch, by what was slow."""
+        return self._with(auto_tune=on)
 
     def with_decode(self, decode: str) -> LoaderOptions:
         """`"exact"`, `"fast"` or `"none"`."""
@@ -221,4 +252,4 @@ class LoaderOptions:
 
     def debug_mode(self) -> LoaderOptions:
         """One thread, nothing kept, an error after ten seconds without a batch."""
-        return self._with(num_workers=1, persistent_workers=False, timeout=10.0)
+        return self._with(num_workers=1, persistent_workers=False, timeout=10.0, auto_tune=False)

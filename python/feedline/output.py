@@ -11,11 +11,12 @@ import numpy as np
 
 from .errors import OptionError
 from .ragged import Ragged
+from .samplers import Buckets
 
 __all__ = ["Converter"]
 
 _OUTPUTS = ("auto", "torch", "numpy", "jax", "dlpack")
-_COLLATES = ("ragged", "pad", "list")
+_COLLATES = ("ragged", "stack", "pad", "list")
 
 
 class Converter:
@@ -26,6 +27,11 @@ class Converter:
         self._channels_last = knobs["memory_format"] == "channels_last"
         self._collate = knobs["collate"]
         _check_collate(self._collate)
+        if self._output == "dlpack" and self._collate not in (None, "ragged"):
+            raise OptionError("collate: plain DLPack values cannot be rearranged; use another output")
+        if self._collate is None and isinstance(knobs["sampler"], Buckets):
+            # What buckets are for: every batch has one shape.
+            self._collate = {"*": "stack"}
         self._array: Callable[[Any], Any] = {
             "torch": _torch_array,
             "numpy": _numpy_array,
@@ -51,15 +57,28 @@ class Converter:
         flat = offsets is not None and self._output == "dlpack"
         array = self._move(_numpy_array(elements) if flat else self._array(elements))
         if offsets is None:
-            image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
-            # torch's convention: dimensions stay batch, channel, row, column; only the memory is channels-last.
-            return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
-        bounds = _numpy_array(offsets) if flat else self._array(offsets)
-        ragged = Ragged(array, self._move(bounds), shapes, kind=meaning)
-        collate = self._collate.get(name, "ragged") if isinstance(self._collate, Mapping) else self._collate
+            return self._dense(array)
+        bounds = _numpy_array(offsets)
+        starts = self._move(bounds if flat else self._array(offsets))
+        ragged = Ragged(array, starts, shapes, kind=meaning, bounds=bounds.tolist())
+        collate = self._choice(name, shaped=shapes is not None)
         if collate == "list":
             return ragged.tolist()
+        if collate == "stack":
+            return self._dense(_stack(name, ragged))
         return _pad(name, ragged) if collate == "pad" else ragged
+
+    def _dense(self, array: Any) -> Any:
+        image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
+        # torch's convention: dimensions stay batch, channel, row, column; only the memory is channels-last.
+        return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
+
+    def _choice(self, name: str, *, shaped: bool) -> str:
+        """How a field of different sizes arrives. Without a word of the user: ragged, and images of buckets stacked."""
+        if not isinstance(self._collate, Mapping):
+            return self._collate or "ragged"
+        field = name.partition(".")[0]
+        return self._collate.get(name) or self._collate.get(field) or (self._collate.get("*", "") if shaped else "")
 
 
 def _choose(output: object) -> str:
@@ -127,6 +146,16 @@ def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
         return tensor if target is None else tensor.to(target, non_blocking=non_blocking)
 
     return move
+
+
+def _stack(name: str, ragged: Ragged) -> Any:
+    """One dense array of values that have the same shape: no copy."""
+    shapes = ragged.shapes or [(length,) for length in ragged.lengths()]
+    different = next((shape for shape in shapes if shape != shapes[0]), None)
+    if different is not None or ragged.kind in ("text", "json"):
+        shown = f"{shapes[0]} and {different}" if different is not None else ragged.kind
+        raise OptionError(f"collate: {name}: {shown} cannot be stacked; use 'pad', 'list' or samplers.Buckets")
+    return ragged.data.reshape((len(ragged), *shapes[0]))
 
 
 def _pad(name: str, ragged: Ragged) -> Any:

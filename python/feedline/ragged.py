@@ -23,13 +23,20 @@ class Ragged:
     """
 
     def __init__(
-        self, data: Any, offsets: Any, shapes: Sequence[tuple[int, ...]] | None = None, *, kind: str = "numbers"
+        self,
+        data: Any,
+        offsets: Any,
+        shapes: Sequence[tuple[int, ...]] | None = None,
+        *,
+        kind: str = "numbers",
+        bounds: list[int] | None = None,
     ) -> None:
         self.data = data
         self.offsets = offsets
         self.shapes = None if shapes is None else list(shapes)
         self.kind = kind
-        self._bounds: list[int] = offsets.tolist()
+        # The offsets as Python numbers; given where they cannot be read back from `offsets` (a device, plain DLPack).
+        self._bounds: list[int] = offsets.tolist() if bounds is None else bounds
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
@@ -52,6 +59,10 @@ class Ragged:
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
 
+    def lengths(self) -> list[int]:
+        """Elements of each value."""
+        return [high - low for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
+
     def tolist(self) -> list[Any]:
         """All values, as a list."""
         return list(self)
@@ -59,7 +70,7 @@ class Ragged:
     def to(self, *args: Any, **kwargs: Any) -> Ragged:
         """The same on another device (torch only)."""
         data, offsets = self.data.to(*args, **kwargs), self.offsets.to(*args, **kwargs)
-        return Ragged(data, offsets, self.shapes, kind=self.kind)
+        return Ragged(data, offsets, self.shapes, kind=self.kind, bounds=self._bounds)
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} values, {self._bounds[-1]} elements of {self.data.dtype}, kind={self.kind!r})"

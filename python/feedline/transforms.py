@@ -20,6 +20,7 @@ from typing import Any, Literal
 from .errors import OptionError
 
 __all__ = [
+    "BucketResize",
     "CenterCrop",
     "Normalize",
     "Pad",
@@ -180,6 +181,24 @@ class ResizedCenterCrop(Transform):
 
     def __init__(self, size: Size, ratio: float = 224 / 256, *, interpolation: Interpolation = "bilinear") -> None:
         _set(self, size=_pair("size", size), ratio=float(ratio), interpolation=_interpolation(interpolation))
+
+
+@dataclass(frozen=True, init=False)
+class BucketResize(Transform):
+    """The middle of the image at the nearest of several aspect ratios, resized to that ratio's (height, width).
+
+    With `sampler=fl.samplers.Buckets(sizes)` of the same sizes, every batch has one size.
+
+    >>> BucketResize([(192, 256), (256, 192)]).sizes
+    ((192, 256), (256, 192))
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    interpolation: str
+
+    def __init__(self, sizes: Sequence[Sequence[int]], *, interpolation: Interpolation = "bilinear") -> None:
+        pairs = tuple((int(height), int(width)) for height, width in sizes)
+        _set(self, sizes=pairs, interpolation=_interpolation(interpolation))
 
 
 @dataclass(frozen=True, init=False)

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use feedline::{Batch, Epoch, Loader, LoaderOptions, Meaning, Next};
+use feedline::{Batch, Epoch, Loader, LoaderOptions, Meaning, Next, Sampler, State};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -21,9 +21,20 @@ pub(crate) struct PyLoader {
 
 #[pymethods]
 impl PyLoader {
+    /// `numbers` are the sampler's weights or indices, 8 bytes each: millions of them as JSON would take seconds.
     #[new]
-    fn new(py: Python<'_>, dataset: &PyDataset, options: &str) -> PyResult<Self> {
-        let options = LoaderOptions::from_json(options).or_raise()?;
+    #[pyo3(signature = (dataset, options, numbers=None))]
+    fn new(py: Python<'_>, dataset: &PyDataset, options: &str, numbers: Option<&[u8]>) -> PyResult<Self> {
+        let mut options = LoaderOptions::from_json(options).or_raise()?;
+        match (&mut options.sampler, numbers) {
+            (Some(Sampler::Weighted { weights, .. }), Some(numbers)) => {
+                *weights = eights(numbers).map(f64::from_le_bytes).collect();
+            }
+            (Some(Sampler::Indices { indices }), Some(numbers)) => {
+                *indices = eights(numbers).map(u64::from_le_bytes).collect();
+            }
+            _ => {}
+        }
         let dataset = dataset.dataset().clone();
         let loader = py.detach(|| Loader::new(dataset, options)).or_raise()?;
         Ok(PyLoader { loader })
@@ -33,9 +44,24 @@ impl PyLoader {
         self.loader.len() as usize
     }
 
-    /// The settings in force, as JSON.
-    fn options(&self) -> PyResult<String> {
-        serde_json::to_string(self.loader.options()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    /// The place after `samples` samples of `epoch`, as JSON.
+    fn state(&self, epoch: u64, samples: u64) -> PyResult<String> {
+        let state = State::new(self.loader.identity(), epoch, samples);
+        serde_json::to_string(&state).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// Epoch and samples of a saved state; an error if it does not fit and must.
+    fn check_state(&self, state: &str, strict: bool) -> PyResult<(u64, u64)> {
+        let state = State::from_json(state).or_raise()?;
+        if strict {
+            state.check(&self.loader.identity()).or_raise()?;
+        }
+        Ok((state.epoch, state.samples))
+    }
+
+    /// New weights for a mixture, from the next epoch on.
+    fn set_weights(&self, weights: Vec<f64>) -> PyResult<()> {
+        self.loader.set_weights(&weights).or_raise()
     }
 
     /// Column names, in order.
@@ -67,6 +93,10 @@ impl PyLoader {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.loader.close());
     }
+}
+
+fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
+    bytes.chunks_exact(8).map(|eight| eight.try_into().expect("chunks of eight"))
 }
 
 /// `feedline::Epoch`.

@@ -31,12 +31,15 @@ pub use format::{
     PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, format_names, pack,
     plan_pack, verify, write_part,
 };
-pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats};
+pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats, mix};
+pub use order::{Identity, STATE_VERSION, State};
 pub use owned::{OwnedValue, Sample};
 pub use sample::{
     DType, Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS,
     MAX_FIELDS, SampleBuffer, Schema, Value,
 };
 pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Target, resolve};
-pub use spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
+pub use spec::{
+    DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Sampler, Shuffle,
+};
 pub use transform::{CropMethod, Interpolation, Transform};

@@ -19,6 +19,96 @@ pub enum Shuffle {
     Off,
     /// Every order equally likely.
     Full,
+    /// Quasi-random: blocks of neighbours shuffled, and samples inside a window of blocks. Kind to storage.
+    Block,
+}
+
+/// Which samples an epoch has, in which order, beyond [`Shuffle`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Sampler {
+    /// As stored.
+    Sequential,
+    /// In random order.
+    Random {
+        /// Draw every position's sample on its own, so that samples may repeat.
+        #[serde(default)]
+        replacement: bool,
+        /// Samples per epoch; as many as the data set has if `None`.
+        #[serde(default)]
+        num_samples: Option<u64>,
+    },
+    /// Quasi-random, as `shuffle="block"`.
+    Block {
+        /// Samples per block; about 4 MiB of them if `None`.
+        #[serde(default)]
+        block: Option<u64>,
+        /// Blocks per window; 32 if `None`.
+        #[serde(default)]
+        window: Option<u64>,
+    },
+    /// By weight.
+    Weighted {
+        /// One per sample.
+        weights: Vec<f64>,
+        /// Samples per epoch; as many as the data set has if `None`.
+        #[serde(default)]
+        num_samples: Option<u64>,
+        /// Whether samples may repeat.
+        #[serde(default = "yes")]
+        replacement: bool,
+    },
+    /// Every class equally often.
+    Balanced {
+        /// An integer field: the class.
+        #[serde(default = "label")]
+        field: String,
+        /// Samples per epoch; as many as the data set has if `None`.
+        #[serde(default)]
+        num_samples: Option<u64>,
+    },
+    /// Several data sets, joined by [`Dataset::concat`](crate::Dataset::concat), by weight. See [`mix`](crate::mix).
+    Mix {
+        /// Samples of each data set.
+        lengths: Vec<u64>,
+        /// Weight of each.
+        weights: Vec<f64>,
+        /// Samples per epoch.
+        num_samples: u64,
+    },
+    /// Batches of images of one shape.
+    Buckets {
+        /// The image field; the only one if `None`.
+        #[serde(default)]
+        field: Option<String>,
+        /// Heights and widths: an image belongs to the one whose aspect ratio is nearest to its own. Empty: every
+        /// height and width that occurs is a bucket of its own.
+        #[serde(default)]
+        sizes: Vec<(u32, u32)>,
+        /// Whether samples inside buckets, and batches, are shuffled.
+        #[serde(default = "yes")]
+        shuffle: bool,
+    },
+    /// Exactly these samples, in this order.
+    Indices {
+        /// Which.
+        indices: Vec<u64>,
+    },
+}
+
+impl From<Vec<u64>> for Sampler {
+    fn from(indices: Vec<u64>) -> Self {
+        Sampler::Indices { indices }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn label() -> String {
+    "label".to_owned()
 }
 
 /// What to do with a sample that cannot be read or decoded.
@@ -95,8 +185,8 @@ pub struct LoaderOptions {
     pub seed: u64,
     /// Leave out a last batch that is not full.
     pub drop_last: bool,
-    /// Exactly these samples, in this order, instead of an order of the whole set.
-    pub sampler: Option<Vec<u64>>,
+    /// Which samples in which order, instead of `shuffle`.
+    pub sampler: Option<Sampler>,
     /// Transforms by image field.
     pub transforms: BTreeMap<String, FieldTransforms>,
     /// Load only these fields; all if `None`.
@@ -125,6 +215,8 @@ pub struct LoaderOptions {
     pub memory_budget: Option<u64>,
     /// Keep the threads between epochs.
     pub persistent_workers: bool,
+    /// Adjust threads and batches ahead from epoch to epoch, by what was slow. Never changes what batches hold.
+    pub auto_tune: bool,
     /// Refuse pictures with more pixels than this.
     pub max_pixels: u64,
 }
@@ -151,6 +243,7 @@ impl Default for LoaderOptions {
             timeout: None,
             memory_budget: None,
             persistent_workers: true,
+            auto_tune: false,
             // Pillow warns from 89 MP and refuses from 179 MP; the largest single photographs are about 150 MP.
             max_pixels: 178_956_970,
         }
@@ -179,8 +272,8 @@ setters! {
     with_seed: seed = u64;
     /// Whether to leave out a last batch that is not full.
     with_drop_last: drop_last = bool;
-    /// Exactly these samples, in this order.
-    with_sampler: sampler = Vec<u64>;
+    /// Which samples in which order, instead of `shuffle`.
+    with_sampler: sampler = Sampler;
     /// Load only these fields.
     with_fields: fields = Vec<String>;
     /// Worker threads; 0 for as many as this process may use.
@@ -203,6 +296,8 @@ setters! {
     with_memory_budget: memory_budget = u64;
     /// Whether to keep the threads between epochs.
     with_persistent_workers: persistent_workers = bool;
+    /// Whether to adjust threads and batches ahead from epoch to epoch.
+    with_auto_tune: auto_tune = bool;
     /// Refuse pictures with more pixels than this.
     with_max_pixels: max_pixels = u64;
 }
@@ -268,7 +363,7 @@ mod tests {
         let options = LoaderOptions::default()
             .with_batch_size(7)
             .with_shuffle(Shuffle::Full)
-            .with_sampler(vec![3, 1])
+            .with_sampler(vec![3, 1].into())
             .with_transforms("image", vec![Transform::resize_shorter(256), Transform::center_crop(224)]);
         let text = serde_json::to_string(&options).unwrap();
         assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
@@ -289,7 +384,7 @@ mod tests {
             (base().with_prefetch(0), "prefetch"),
             (base().with_timeout(-1.0), "timeout"),
             (base().with_max_errors(3), "max_errors"),
-            (base().with_sampler(vec![0]).with_shuffle(Shuffle::Full), "sampler"),
+            (base().with_sampler(vec![0].into()).with_shuffle(Shuffle::Full), "sampler"),
         ] {
             let message = bad.check().unwrap_err().to_string();
             assert!(message.starts_with(knob), "{message}");

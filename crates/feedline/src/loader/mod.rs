@@ -6,7 +6,9 @@
 //! its crew within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
 mod plan;
+mod sequence;
 mod stats;
+mod tune;
 mod workers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +17,14 @@ use std::time::{Duration, Instant};
 use crate::batch::{Batch, ColumnSpec, Pool, Ring, Sealed, Take};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::order::{Identity, State};
 use crate::spec::{LoaderOptions, OnError};
 use plan::Plan;
 use stats::Totals;
+use tune::{Limits, Seen, Setting};
 use workers::{Crew, Flight};
 
+pub use sequence::mix;
 pub use stats::{MemoryStats, StageSeconds, Stats};
 
 /// Failures kept for [`Loader::errors`]; the count goes on beyond.
@@ -37,12 +42,12 @@ struct Shared {
     plan: Arc<Plan>,
     pool: Pool,
     totals: Totals,
-    state: Mutex<State>,
+    state: Mutex<Crews>,
     process: u32,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Crews {
     /// Crews without work.
     idle: Vec<Crew>,
     /// Running epochs, to be stopped by `close`.
@@ -51,6 +56,8 @@ struct State {
     /// Bad samples since the last good one.
     streak: u64,
     closed: bool,
+    /// Threads and read-ahead as `auto_tune` has found them, and what was seen then.
+    tuned: Option<(Setting, Seen)>,
 }
 
 impl Loader {
@@ -72,7 +79,7 @@ impl Loader {
 
     /// Number of batches in an epoch.
     pub fn len(&self) -> u64 {
-        self.shared.plan.batches(0).count()
+        self.shared.plan.whole_epoch().count()
     }
 
     /// Whether an epoch has no batch.
@@ -104,31 +111,47 @@ impl Loader {
     pub fn epoch_from(&self, number: u64, first: u64) -> Result<Epoch> {
         self.shared.check_process()?;
         let plan = &self.shared.plan;
-        let batches = plan.batches(first);
-        let rows: u64 = match batches.count() {
-            0 => 0,
-            count => (count - 1) * batches.batch_size + batches.size(count - 1),
-        };
+        let (order, batches) = plan.epoch(number, first);
+        let setting = self.shared.tune();
+        // Batches with fewer rows leave some of these unused: see `Worker::fly`.
+        let rows = batches.count() * batches.batch_size;
         let flight = Arc::new(Flight {
             dataset: self.shared.dataset.clone(),
             plan: plan.clone(),
             pool: self.shared.pool.clone(),
-            ring: Ring::new(plan.depth, batches.batch_size, rows),
-            order: plan.order(number)?,
+            ring: Ring::new(setting.depth, batches.batch_size, rows),
+            order,
             batches,
             epoch: number,
         });
         let crew = self.shared.crew(&flight)?;
         crew.start(&flight);
-        Ok(Epoch { shared: self.shared.clone(), flight, crew: Some(crew), last: Instant::now() })
+        Ok(Epoch { shared: self.shared.clone(), flight, crew: Some(crew), last: Instant::now(), received: 0 })
+    }
+
+    /// Goes on where `state` was taken, on any number of ranks; an error lists what is not as it was.
+    pub fn resume(&self, state: &State) -> Result<Epoch> {
+        state.check(&self.identity())?;
+        self.epoch_from(state.epoch, state.samples)
+    }
+
+    /// What samples, order and values depend on: what a saved state must agree with.
+    pub fn identity(&self) -> Identity {
+        self.shared.plan.identity(&self.shared.dataset)
+    }
+
+    /// New weights for a mixture, one per data set, for epochs begun from now on.
+    pub fn set_weights(&self, weights: &[f64]) -> Result<()> {
+        self.shared.plan.set_weights(weights)
     }
 
     /// What was done so far, and what limits the speed.
     pub fn stats(&self) -> Stats {
         let plan = &self.shared.plan;
-        let batches = plan.batches(0);
+        let batches = plan.whole_epoch();
         let pool = self.shared.pool.stats();
-        self.shared.totals.sum(plan.threads, plan.depth, pool, batches.dropped(), batches.padded())
+        let setting = self.shared.setting();
+        self.shared.totals.sum(setting.threads, setting.depth, pool, batches.dropped(), batches.padded())
     }
 
     /// The samples that could not be read or decoded so far (the first ten thousand).
@@ -160,7 +183,7 @@ impl Drop for Loader {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Crews> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,8 +198,34 @@ impl Shared {
         ))
     }
 
+    /// Threads and batches in flight, as they are now.
+    fn setting(&self) -> Setting {
+        let planned = Setting { threads: self.plan.threads, depth: self.plan.depth };
+        self.state().tuned.map_or(planned, |(setting, _)| setting)
+    }
+
+    /// The setting for an epoch that begins: with `auto_tune`, a step from the last one.
+    fn tune(&self) -> Setting {
+        let now = self.setting();
+        if !self.plan.options.auto_tune {
+            return now;
+        }
+        let seen = self.totals.seen();
+        let limits = Limits { cores: plan::usable_cores(), depth: self.plan.most_depth() };
+        let mut state = self.state();
+        let before = state.tuned.map_or_else(Seen::default, |(_, seen)| seen);
+        let next = tune::next(now, seen.since(before), limits);
+        if next.threads != now.threads {
+            // Crews of another size; their threads have nothing to do.
+            drop(std::mem::take(&mut state.idle));
+        }
+        state.tuned = Some((next, seen));
+        next
+    }
+
     /// An idle crew, or a new one.
     fn crew(&self, flight: &Arc<Flight>) -> Result<Crew> {
+        let threads = self.setting().threads;
         let mut state = self.state();
         if state.closed {
             return Err(Error::Closed("the loader is closed".to_owned()));
@@ -185,7 +234,7 @@ impl Shared {
         state.running.push(Arc::downgrade(flight));
         match state.idle.pop() {
             Some(crew) => Ok(crew),
-            None => Crew::new(self.plan.threads, self.plan.options.max_pixels, &self.totals),
+            None => Crew::new(threads, self.plan.options.max_pixels, &self.totals),
         }
     }
 
@@ -253,6 +302,7 @@ pub struct Epoch {
     flight: Arc<Flight>,
     crew: Option<Crew>,
     last: Instant,
+    received: u64,
 }
 
 /// What [`Epoch::next_within`] found.
@@ -282,6 +332,18 @@ impl Epoch {
         self.len() == 0
     }
 
+    /// Where the consumer stands: what it received counts, not what was read ahead. The same on every rank. After the
+    /// last batch, the beginning of the next epoch.
+    pub fn state(&self) -> State {
+        let identity = self.shared.plan.identity(&self.shared.dataset);
+        let batches = &self.flight.batches;
+        if self.received >= batches.count() {
+            return State::new(identity, self.flight.epoch + 1, 0);
+        }
+        let samples = batches.first + self.received * batches.global_size();
+        State::new(identity, self.flight.epoch, samples)
+    }
+
     /// The next batch if it comes within `patience`. A batch with a bad sample is an error under `on_error="raise"`; the
     /// one after it can still be asked for.
     pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
@@ -295,6 +357,7 @@ impl Epoch {
                 ended
             }
             Take::Batch(filling) => {
+                self.received += 1;
                 let now = Instant::now();
                 self.shared.totals.delivered(now - asked, asked.saturating_duration_since(self.last));
                 self.last = now;
@@ -344,13 +407,13 @@ impl Epoch {
     }
 
     fn deliver(&self, sealed: Sealed) -> Result<Next> {
-        if self.shared.plan.options.on_error == OnError::Raise {
-            if let Some((_, error)) = sealed.failures.first() {
-                let error = error.clone();
-                self.shared.totals.failures(sealed.failures.len() as u64, 0, 0);
-                self.shared.state().errors.extend(sealed.failures.into_iter().map(|(_, e)| e));
-                return Err(error);
-            }
+        if self.shared.plan.options.on_error == OnError::Raise
+            && let Some((_, error)) = sealed.failures.first()
+        {
+            let error = error.clone();
+            self.shared.totals.failures(sealed.failures.len() as u64, 0, 0);
+            self.shared.state().errors.extend(sealed.failures.into_iter().map(|(_, e)| e));
+            return Err(error);
         }
         self.shared.book(&sealed)?;
         match (sealed.batch, sealed.failures.into_iter().next_back()) {
@@ -369,8 +432,9 @@ impl Epoch {
         if self.shared.process != std::process::id() {
             return std::mem::forget(crew);
         }
+        let threads = self.shared.setting().threads;
         let mut state = self.shared.state();
-        if self.shared.plan.options.persistent_workers && !state.closed {
+        if self.shared.plan.options.persistent_workers && !state.closed && crew.len() == threads {
             state.idle.push(crew);
             return;
         }

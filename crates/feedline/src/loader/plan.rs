@@ -1,11 +1,14 @@
 //! Options + data set → plan: everything checked, every shape and size known, before a thread starts.
 
+use std::sync::{Mutex, PoisonError};
+
+use super::sequence;
 use crate::batch::{ColumnSpec, Meaning};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::order::{Batches, Order, Sequence};
+use crate::order::{Batches, Identity, Order, Sequence, digest};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
-use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Shuffle};
+use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError};
 use crate::transform::{ImagePlan, Transform};
 
 /// Where a column's values come from.
@@ -48,7 +51,10 @@ pub(crate) struct Plan {
     pub(crate) fields: FieldSet,
     pub(crate) threads: usize,
     pub(crate) depth: usize,
-    sequence: Sequence,
+    /// Behind a lock because a mixture's weights may change between epochs.
+    sequence: Mutex<Sequence>,
+    /// Tells samplers with long lists apart.
+    sampler_digest: String,
     samples: u64,
 }
 
@@ -66,7 +72,8 @@ impl Plan {
             fields: FieldSet::all(0),
             threads: threads(&options),
             depth: 0,
-            sequence: sequence(&options),
+            sequence: Mutex::new(sequence::of(dataset, &options)?),
+            sampler_digest: sequence::sampler_digest(&options),
             samples: dataset.len(),
             options,
         };
@@ -77,30 +84,65 @@ impl Plan {
         let buffered = plan.outputs.iter().filter_map(|o| buffered_field(*o));
         plan.fields = FieldSet::only(schema.fields.len(), buffered);
         plan.depth = plan.choose_depth()?;
-        // The order is made anew each epoch; making it once here shows mistakes in a list of indices at once.
-        plan.order(0)?;
         Ok(plan)
     }
 
-    /// The order of `epoch`.
-    pub(crate) fn order(&self, epoch: u64) -> Result<Order> {
-        Order::new(&self.sequence, self.samples, self.options.seed, epoch)
+    /// How the next epoch is ordered.
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.sequence.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How an epoch is cut into batches, beginning at position `first`.
-    pub(crate) fn batches(&self, first: u64) -> Batches {
-        let positions = match &self.sequence {
-            Sequence::Listed(list) => list.len() as u64,
-            _ => self.samples,
-        };
+    /// New weights for a mixture, from the next epoch on.
+    pub(crate) fn set_weights(&self, weights: &[f64]) -> Result<()> {
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        *sequence = sequence::with_weights(&sequence, weights)?;
+        Ok(())
+    }
+
+    /// The order of `epoch` and how it is cut into batches, beginning at position `first`.
+    pub(crate) fn epoch(&self, epoch: u64, first: u64) -> (Order, Batches) {
+        let (sequence, seed) = (self.sequence(), self.options.seed);
+        let order = Order::new(&sequence, self.samples, seed, epoch);
+        (order, self.batches(first).with_cuts_of(&sequence, seed, epoch))
+    }
+
+    /// How many batches an epoch has, and how many samples too many or too few.
+    pub(crate) fn whole_epoch(&self) -> Batches {
+        self.batches(0).with_cuts_of(&self.sequence(), self.options.seed, 0)
+    }
+
+    /// How an epoch is cut into batches of equal size, beginning at position `first`.
+    fn batches(&self, first: u64) -> Batches {
         let options = &self.options;
         Batches {
-            positions,
+            positions: self.sequence().positions(self.samples),
             first,
             batch_size: options.batch_size,
             drop_last: options.drop_last,
             rank: options.rank,
             world_size: options.world_size,
+            cuts: None,
+        }
+    }
+
+    /// What a saved state must agree with.
+    pub(crate) fn identity(&self, dataset: &Dataset) -> Identity {
+        let sequence = self.sequence();
+        let weights = match &sequence {
+            Sequence::Mixed(recipe) => Some(recipe.weights.clone()),
+            _ => None,
+        };
+        Identity {
+            fingerprint: dataset.fingerprint().to_hex(),
+            dataset_samples: self.samples,
+            seed: self.options.seed,
+            order: sequence::in_words(&sequence, &self.sampler_digest),
+            weights,
+            epoch_samples: sequence.positions(self.samples),
+            drop_last: self.options.drop_last,
+            global_batch: self.options.batch_size * self.options.world_size,
+            transforms: transforms_in_words(&self.options),
+            pixels: pixels_in_words(&self.options),
         }
     }
 
@@ -112,7 +154,7 @@ impl Plan {
     fn add_field(&mut self, dataset: &Dataset, field: usize, spec: &FieldSpec) -> Result<()> {
         let name = &spec.name;
         let direct = self.options.on_error != OnError::Replace
-            && dataset.len() > 0
+            && !dataset.is_empty()
             && dataset.format().byte_length(0, field).is_some();
         let bytes = Output::Bytes { field, direct };
         match spec.kind {
@@ -214,17 +256,27 @@ impl Plan {
         // Small batches need more of them in flight to keep all threads busy: at least four samples per thread.
         let enough = (4 * self.threads as u64).div_ceil(self.options.batch_size) as usize;
         let wanted = self.options.prefetch.unwrap_or(enough.max(2)) + 1;
-        let Some(budget) = self.options.memory_budget else { return Ok(wanted) };
-        let each = self.batch_bytes().max(1);
-        // Two more batches exist besides those in flight: the one the user has and the one he had before.
-        let affordable = (budget / each).saturating_sub(2) as usize;
+        let affordable = self.affordable_depth();
         if affordable == 0 {
+            let (budget, each) = (self.options.memory_budget.unwrap_or_default(), self.batch_bytes());
             let reason = format!(
                 "{budget} bytes; one batch is {each} bytes, and three are needed at least (one being filled, two held)"
             );
             return Err(Error::option("memory_budget", reason));
         }
         Ok(wanted.min(affordable))
+    }
+
+    /// Batches in flight that the memory budget allows.
+    fn affordable_depth(&self) -> usize {
+        let Some(budget) = self.options.memory_budget else { return usize::MAX };
+        // Two more batches exist besides those in flight: the one the user has and the one he had before.
+        (budget / self.batch_bytes().max(1)).saturating_sub(2) as usize
+    }
+
+    /// Batches in flight beyond which `auto_tune` does not go.
+    pub(crate) fn most_depth(&self) -> usize {
+        self.affordable_depth().min(64)
     }
 }
 
@@ -270,14 +322,28 @@ fn threads(options: &LoaderOptions) -> usize {
     if options.num_workers > 0 {
         return options.num_workers;
     }
-    // Honours CPU affinity and cgroup quotas.
+    usable_cores()
+}
+
+/// Cores this process may use; honours CPU affinity and cgroup quotas.
+pub(crate) fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn sequence(options: &LoaderOptions) -> Sequence {
-    match (&options.sampler, options.shuffle) {
-        (Some(list), _) => Sequence::Listed(list.clone().into()),
-        (None, Shuffle::Off) => Sequence::Sequential,
-        (None, Shuffle::Full) => Sequence::Shuffled,
-    }
+/// Names for people, a digest of all parameters for certainty.
+fn transforms_in_words(options: &LoaderOptions) -> String {
+    let names = |list: &[Transform]| list.iter().map(Transform::name).collect::<Vec<_>>().join(", ");
+    let field = |(name, transforms): (&String, &FieldTransforms)| match transforms {
+        FieldTransforms::Single(list) => format!("{name}: {}", names(list)),
+        FieldTransforms::Views(views) => format!("{name}: {} views", views.len()),
+    };
+    let words = options.transforms.iter().map(field).collect::<Vec<_>>().join("; ");
+    let exact = serde_json::to_vec(&options.transforms).expect("transforms are plain data");
+    // A long list would make the state long; the digest tells it apart all the same.
+    let words: String = words.chars().take(200).collect();
+    if options.transforms.is_empty() { "none".to_owned() } else { format!("{words} #{}", digest(&exact)) }
+}
+
+fn pixels_in_words(options: &LoaderOptions) -> String {
+    format!("{:?}, decode {:?}", options.dtype, options.decode).to_lowercase()
 }

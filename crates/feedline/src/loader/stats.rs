@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::tune::Seen;
 use crate::batch::PoolStats;
 
 /// One worker's counters. Aligned so that no two workers write the same cache line.
@@ -141,6 +142,22 @@ pub struct MemoryStats {
 }
 
 impl Totals {
+    /// Where time went, for `auto_tune`.
+    pub(crate) fn seen(&self) -> Seen {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = |work: Work| {
+            workers.iter().map(|w| w.nanoseconds[work as usize].load(Ordering::Relaxed)).sum::<u64>() as f64
+                * 1e-9
+        };
+        Seen {
+            consumer_wait: self.consumer_wait.load(Ordering::Relaxed) as f64 * 1e-9,
+            consumer_busy: self.consumer_busy.load(Ordering::Relaxed) as f64 * 1e-9,
+            workers_idle: seconds(Work::Wait),
+            workers_read: seconds(Work::Read),
+            workers_busy: seconds(Work::Decode) + seconds(Work::Transform) + seconds(Work::Copy),
+        }
+    }
+
     /// The sum of everything. `threads` and `depth` are the plan's.
     pub(crate) fn sum(
         &self,

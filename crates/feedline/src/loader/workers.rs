@@ -61,6 +61,11 @@ impl Crew {
         Ok(Crew { threads, process: std::process::id() })
     }
 
+    /// Number of threads.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Gives all threads this flight, to be taken up as soon as they are done with the last one.
     pub(crate) fn start(&self, flight: &Arc<Flight>) {
         for (sender, _) in &self.threads {
@@ -130,7 +135,10 @@ impl Worker {
             let open = |number| flight.open(number);
             let fill = |filling: &Filling, claim: &Claim| {
                 counters.spent(Work::Wait, claimed.elapsed());
-                self.fill(flight, filling.row(claim));
+                // The ring counts every batch as full; the rows a short one lacks are nobody's.
+                if claim.row < filling.samples.len() as u64 {
+                    self.fill(flight, filling.row(claim));
+                }
             };
             let seal = |filling: &mut Filling| filling.seal(&flight.plan.columns, &flight.pool);
             if !flight.ring.work(claim, open, fill, seal) {
@@ -169,7 +177,7 @@ impl Worker {
         flight
             .dataset
             .read(sample, &plan.fields, &mut self.sample)
-            .map_err(|e| self.name(e, flight, sample))?;
+            .map_err(|e| read_error(e, flight, sample))?;
         let read = Instant::now();
         self.counters.spent(Work::Read, read - begun);
         let mut bytes = self.sample.used() as u64;
@@ -233,13 +241,13 @@ impl Worker {
                 .dataset
                 .format()
                 .read_bytes(sample, field, room)
-                .map_err(|e| self.name(e, flight, sample))?;
+                .map_err(|e| read_error(e, flight, sample))?;
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
         let count = flight.dataset.schema().fields.len();
         let only = FieldSet::only(count, [field]);
-        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| self.name(e, flight, sample))?;
+        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, flight, sample))?;
         put_bytes(&self.probed, field, row, column);
         Ok(self.probed.used() as u64)
     }
@@ -265,7 +273,7 @@ impl Worker {
 
     fn probed_size(&mut self, flight: &Flight, sample: u64, field: usize) -> Result<[i64; 2]> {
         let only = FieldSet::only(flight.dataset.schema().fields.len(), [field]);
-        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| self.name(e, flight, sample))?;
+        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, flight, sample))?;
         let picture = picture(&self.probed, field).ok_or_else(|| missing(flight, sample, field))?;
         let size = picture.open().map_err(|e| decode_error(flight, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
@@ -314,18 +322,16 @@ impl Worker {
         }
         Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
     }
+}
 
-    /// Makes a reading error one of this sample.
-    fn name(&self, error: Error, flight: &Flight, sample: u64) -> Error {
-        error.of_sample(flight.dataset.format().locate(sample), Stage::Read)
-    }
+/// Makes a reading error one of this sample.
+fn read_error(error: Error, flight: &Flight, sample: u64) -> Error {
+    error.of_sample(flight.dataset.format().locate(sample), Stage::Read)
 }
 
 impl Flight {
     fn open(&self, number: u64) -> Filling {
-        let length = self.batches.positions;
-        let samples: Vec<u64> =
-            self.batches.range(number).map(|position| self.order.at(position % length)).collect();
+        let samples: Vec<u64> = self.batches.range(number).map(|position| self.order.at(position)).collect();
         let planned = |column: usize| match self.plan.outputs[column] {
             Output::Bytes { field, direct: true } => {
                 samples.iter().map(|sample| self.dataset.format().byte_length(*sample, field)).collect()
@@ -341,7 +347,7 @@ impl Flight {
     }
 }
 
-fn picture<'a>(buffer: &'a SampleBuffer, field: usize) -> Option<Picture<'a>> {
+fn picture(buffer: &SampleBuffer, field: usize) -> Option<Picture<'_>> {
     match buffer.value(field) {
         Value::Image { bytes, index, meta } => {
             Some(Picture { bytes: buffer.bytes(bytes), index: buffer.bytes(index), meta: *meta })

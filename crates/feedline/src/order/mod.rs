@@ -2,73 +2,182 @@
 //!
 //! An order is a pure function: (length, seed, epoch, position) → sample. [`Batches`] cuts the positions of an epoch
 //! into global batches and gives each rank its part. No I/O, no threads, no state but what the caller passes.
+//! `docs/order.md` tells users what each order costs and how well it shuffles.
 //!
-//! Global batch `g` is positions `g·G .. (g+1)·G` with `G = batch_size × world_size`; rank `r` gets the `r`-th of
-//! `world_size` equal slices. So the global sequence depends on `G` alone, and a run may go on with another number of
-//! ranks as long as `G` stays.
+//! Global batch `g` is positions `g·G .. (g+1)·G` with `G = batch_size × world_size` (with buckets: the `g`-th of the
+//! epoch's cuts); rank `r` gets the `r`-th of `world_size` equal slices. So the global sequence depends on `G` alone, and
+//! a run may go on with another number of ranks as long as `G` stays.
 
+mod balanced;
+mod block;
+mod buckets;
+mod mix;
 mod permutation;
+mod state;
+mod weighted;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::random::Draw;
+pub(crate) use balanced::Balanced;
+pub(crate) use buckets::Buckets;
+pub(crate) use mix::Recipe;
 use permutation::Permutation;
+pub(crate) use state::digest;
+pub use state::{Identity, STATE_VERSION, State};
+pub(crate) use weighted::Alias;
 
-/// How an epoch is ordered. What [`Order`] is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Separates draws with replacement from all other uses of the seed.
+const PURPOSE: u64 = 0x7265_7065_6174; // "repeat"
+
+/// How epochs are ordered: what [`Order`] is made from. Cheap to clone.
+#[derive(Clone, Debug)]
 pub(crate) enum Sequence {
     /// 0, 1, 2, …
     Sequential,
-    /// Every sample once, in an order drawn from (seed, epoch).
-    Shuffled,
+    /// Every sample at most once, in an order drawn from (seed, epoch); the first `count` of them.
+    Shuffled {
+        /// Positions per epoch.
+        count: u64,
+    },
+    /// Quasi-random: see [`block`].
+    Blocks {
+        /// Samples per block.
+        block: u64,
+        /// Blocks per window.
+        window: u64,
+    },
+    /// Each position's sample drawn on its own.
+    Repeating {
+        /// Positions per epoch.
+        count: u64,
+    },
+    /// The same, by weight.
+    Weighted {
+        /// The distribution.
+        table: Arc<Alias>,
+        /// Positions per epoch.
+        count: u64,
+    },
+    /// By weight, none twice.
+    WeightedOnce {
+        /// One per sample.
+        weights: Arc<[f64]>,
+        /// Positions per epoch.
+        count: u64,
+    },
+    /// Every class equally often.
+    Balanced {
+        /// Samples by class.
+        classes: Arc<Balanced>,
+        /// Positions per epoch.
+        count: u64,
+    },
+    /// Several sets by weight.
+    Mixed(Arc<Recipe>),
+    /// Batches of like samples.
+    Bucketed(Arc<Buckets>),
     /// The user's own list, the same in every epoch.
     Listed(Arc<[u64]>),
 }
 
+impl Sequence {
+    /// Positions in an epoch over a data set of `length` samples.
+    pub(crate) fn positions(&self, length: u64) -> u64 {
+        match self {
+            Sequence::Sequential | Sequence::Blocks { .. } => length,
+            Sequence::Shuffled { count }
+            | Sequence::Repeating { count }
+            | Sequence::Weighted { count, .. }
+            | Sequence::WeightedOnce { count, .. }
+            | Sequence::Balanced { count, .. } => *count,
+            Sequence::Mixed(recipe) => recipe.count,
+            Sequence::Bucketed(buckets) => buckets.len(),
+            Sequence::Listed(list) => list.len() as u64,
+        }
+    }
+
+    /// An error if it names samples that are not there.
+    pub(crate) fn check(&self, length: u64) -> Result<()> {
+        let Sequence::Listed(list) = self else { return Ok(()) };
+        match list.iter().enumerate().find(|(_, sample)| **sample >= length) {
+            None => Ok(()),
+            Some((at, sample)) => {
+                let reason = format!("entry {at} is {sample}, but the data set has {length} samples");
+                Err(Error::option("sampler", reason))
+            }
+        }
+    }
+}
+
 /// One epoch's order: position → sample.
 #[derive(Clone, Debug)]
-pub(crate) enum Order {
-    /// Sample = position.
+pub(crate) struct Order {
+    way: Way,
+    seed: u64,
+    epoch: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
     Sequential,
-    /// Sample = permutation of position.
     Permuted(Arc<Permutation>),
-    /// Sample = entry of a list.
+    Blocks(block::Blocks),
+    Repeating(u64),
+    Weighted(Arc<Alias>),
+    Balanced(Arc<Balanced>),
+    Mixed(mix::Mix),
+    Bucketed(Arc<Buckets>),
     Listed(Arc<[u64]>),
 }
 
 impl Order {
     /// The order of `epoch` over a data set of `length` samples.
-    pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Result<Self> {
-        match sequence {
-            Sequence::Sequential => Ok(Order::Sequential),
-            Sequence::Shuffled => Ok(Order::Permuted(Arc::new(Permutation::new(length, &[seed, epoch])))),
-            Sequence::Listed(list) => {
-                if let Some((at, sample)) = list.iter().enumerate().find(|(_, s)| **s >= length) {
-                    let reason = format!("entry {at} is {sample}, but the data set has {length} samples");
-                    return Err(Error::option("sampler", reason));
-                }
-                Ok(Order::Listed(list.clone()))
+    pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Self {
+        let way = match sequence {
+            Sequence::Sequential => Way::Sequential,
+            Sequence::Shuffled { .. } => Way::Permuted(Arc::new(Permutation::new(length, &[seed, epoch]))),
+            Sequence::Blocks { block, window } => {
+                Way::Blocks(block::Blocks::new(length, *block, *window, seed, epoch))
             }
-        }
+            Sequence::Repeating { .. } => Way::Repeating(length),
+            Sequence::Weighted { table, .. } => Way::Weighted(table.clone()),
+            Sequence::WeightedOnce { weights, count } => {
+                Way::Listed(weighted::without_replacement(weights, *count, seed, epoch).into())
+            }
+            Sequence::Balanced { classes, .. } => Way::Balanced(classes.clone()),
+            Sequence::Mixed(recipe) => Way::Mixed(mix::Mix::new(recipe, seed, epoch)),
+            Sequence::Bucketed(buckets) => Way::Bucketed(buckets.clone()),
+            Sequence::Listed(list) => Way::Listed(list.clone()),
+        };
+        Order { way, seed, epoch }
     }
 
     /// The sample at `position`, which must be below the number of positions.
     pub(crate) fn at(&self, position: u64) -> u64 {
-        match self {
-            Order::Sequential => position,
-            Order::Permuted(permutation) => permutation.at(position),
-            Order::Listed(list) => list[position as usize],
+        let (seed, epoch) = (self.seed, self.epoch);
+        match &self.way {
+            Way::Sequential => position,
+            Way::Permuted(permutation) => permutation.at(position),
+            Way::Blocks(blocks) => blocks.at(position),
+            Way::Repeating(length) => Draw::new(&[PURPOSE, seed, epoch, position]).below(*length),
+            Way::Weighted(table) => table.at(seed, epoch, position),
+            Way::Balanced(classes) => classes.at(seed, epoch, position),
+            Way::Mixed(mix) => mix.at(position),
+            Way::Bucketed(buckets) => buckets.at(seed, epoch, position),
+            Way::Listed(list) => list[position as usize],
         }
     }
 }
 
 /// How positions become batches on one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Batches {
     /// Positions in the epoch.
     pub(crate) positions: u64,
-    /// Begin here: positions before it were had in an earlier run.
+    /// Begin here: positions before it were had in an earlier run. With cuts, a multiple of the global size.
     pub(crate) first: u64,
     /// Samples per batch on each rank.
     pub(crate) batch_size: u64,
@@ -78,9 +187,19 @@ pub(crate) struct Batches {
     pub(crate) rank: u64,
     /// Of how many.
     pub(crate) world_size: u64,
+    /// Global batches as (first position, length), where they are not simply one after the other.
+    pub(crate) cuts: Option<Arc<[(u64, u64)]>>,
 }
 
 impl Batches {
+    /// Cuts an epoch of a bucketed sequence; leaves others alone.
+    pub(crate) fn with_cuts_of(mut self, sequence: &Sequence, seed: u64, epoch: u64) -> Self {
+        if let Sequence::Bucketed(buckets) = sequence {
+            self.cuts = Some(buckets.cuts(self.global_size(), self.drop_last, seed, epoch).into());
+        }
+        self
+    }
+
     /// Samples per global batch.
     pub(crate) fn global_size(&self) -> u64 {
         self.batch_size * self.world_size
@@ -88,102 +207,66 @@ impl Batches {
 
     /// Batches from `first` to the epoch's end: the same on every rank.
     pub(crate) fn count(&self) -> u64 {
+        if let Some(cuts) = &self.cuts {
+            return (cuts.len() as u64).saturating_sub(self.first / self.global_size());
+        }
         let left = self.positions.saturating_sub(self.first);
         if self.drop_last { left / self.global_size() } else { left.div_ceil(self.global_size()) }
     }
 
+    /// First position and length of global batch `number`.
+    fn cut(&self, number: u64) -> (u64, u64) {
+        if let Some(cuts) = &self.cuts {
+            return cuts[(self.first / self.global_size() + number) as usize];
+        }
+        let start = self.first + number * self.global_size();
+        (start, self.global_size().min(self.positions - start))
+    }
+
     /// Samples that `drop_last` leaves out of the epoch.
     pub(crate) fn dropped(&self) -> u64 {
+        if let Some(cuts) = &self.cuts {
+            return self.positions - cuts.iter().map(|(_, length)| length).sum::<u64>();
+        }
         let left = self.positions.saturating_sub(self.first);
         if self.drop_last { left % self.global_size() } else { 0 }
     }
 
-    /// Samples that some rank sees a second time because the last global batch has fewer samples than there are
-    /// ranks and none may go without.
+    /// Samples that some rank sees a second time because a global batch has fewer samples than there are ranks and
+    /// none may go without.
     pub(crate) fn padded(&self) -> u64 {
+        let missing = |length: u64| self.world_size.saturating_sub(length);
+        if let Some(cuts) = &self.cuts {
+            return cuts.iter().map(|(_, length)| missing(*length)).sum();
+        }
         match self.positions.saturating_sub(self.first) % self.global_size() {
             0 => 0,
             _ if self.drop_last => 0,
-            rest => self.world_size.saturating_sub(rest),
+            rest => missing(rest),
         }
     }
 
-    /// The positions of batch `number` on this rank. Ranges that reach past the epoch's end wrap around to its
-    /// start: see [`padded`](Self::padded).
+    /// The positions of batch `number` on this rank. A global batch with fewer samples than ranks is dealt out again
+    /// from its beginning: see [`padded`](Self::padded).
     pub(crate) fn range(&self, number: u64) -> Range<u64> {
-        let start = self.first + number * self.global_size();
-        let size = self.global_size().min(self.positions - start);
-        // A short last batch is dealt out evenly, the first ranks getting one more; at least one each.
+        let (start, size) = self.cut(number);
+        // A short batch is dealt out evenly, the first ranks getting one more; at least one each.
         let (share, extra) = (size / self.world_size, size % self.world_size);
         if share == 0 {
-            return start + self.rank..start + self.rank + 1;
+            let only = start + self.rank % size;
+            return only..only + 1;
         }
         let first = start + self.rank * share + self.rank.min(extra);
         first..first + share + u64::from(self.rank < extra)
     }
 
     /// Samples in batch `number` on this rank.
-    pub(crate) fn size(&self, number: u64) -> u64 {
+    #[cfg(test)]
+    fn size(&self, number: u64) -> u64 {
         let range = self.range(number);
         range.end - range.start
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn global(positions: u64, batch_size: u64, world_size: u64, drop_last: bool) -> Vec<Vec<u64>> {
-        let rank = |rank| Batches { positions, first: 0, batch_size, drop_last, rank, world_size };
-        let count = rank(0).count();
-        (0..count).map(|b| (0..world_size).flat_map(|r| rank(r).range(b)).collect()).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn ranks_together_make_the_epoch(n in 1u64..300, size in 1u64..20, world in 1u64..9, drop_last: bool) {
-            let batches = global(n, size, world, drop_last);
-            let one = Batches { positions: n, first: 0, batch_size: size, drop_last, rank: 0, world_size: world };
-            let all = batches.concat();
-            prop_assert_eq!(all.len() as u64, n - one.dropped() + one.padded());
-            prop_assert!(all.iter().copied().eq(0..all.len() as u64));
-            for rank in 0..world {
-                prop_assert_eq!(Batches { rank, ..one }.count(), one.count());
-                for b in 0..one.count() {
-                    let here = Batches { rank, ..one }.size(b);
-                    prop_assert!(here >= 1 && here <= size);
-                }
-            }
-        }
-
-        #[test]
-        fn beginning_later_gives_the_rest(n in 1u64..300, size in 1u64..20, skip in 0u64..20, drop_last: bool) {
-            let whole = Batches { positions: n, first: 0, batch_size: size, drop_last, rank: 0, world_size: 1 };
-            let rest = Batches { first: skip * size, ..whole };
-            prop_assert_eq!(rest.count(), whole.count().saturating_sub(skip));
-            for b in 0..rest.count() {
-                prop_assert_eq!(rest.range(b), whole.range(b + skip));
-            }
-        }
-
-        #[test]
-        fn world_size_does_not_change_global_batches(n in 1u64..500, drop_last: bool) {
-            let reference = global(n, 24, 1, drop_last);
-            for world in [2, 3, 4, 8] {
-                let mut batches = global(n, 24 / world, world, drop_last);
-                if let Some(last) = batches.last_mut() {
-                    last.retain(|&p| p < n);
-                }
-                prop_assert_eq!(&batches, &reference);
-            }
-        }
-    }
-
-    #[test]
-    fn a_listed_order_is_checked() {
-        let list = Sequence::Listed(vec![1, 5].into());
-        let message = Order::new(&list, 3, 0, 0).unwrap_err().to_string();
-        assert!(message.contains("entry 1 is 5"), "{message}");
-    }
-}
+mod tests;

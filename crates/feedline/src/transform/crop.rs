@@ -94,6 +94,23 @@ pub(super) fn center_square(image: Size, ratio: f64) -> Region {
     Region::new((image.width - side) / 2, (image.height - side) / 2, side, side)
 }
 
+/// Which of `sizes` (height, width) is nearest in aspect ratio to an image of this height and width; the first among
+/// equals. `sizes` must not be empty.
+pub(crate) fn nearest_ratio(height: u32, width: u32, sizes: &[(u32, u32)]) -> usize {
+    let ratio = |height: u32, width: u32| (f64::from(width) / f64::from(height)).ln();
+    let distance = |at: &usize| (ratio(sizes[*at].0, sizes[*at].1) - ratio(height, width)).abs();
+    (0..sizes.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+}
+
+/// The largest box in the middle with the aspect ratio of `size`.
+pub(super) fn center_of_ratio(image: Size, size: Size) -> Region {
+    let (iw, ih) = (u64::from(image.width), u64::from(image.height));
+    let (w, h) = (u64::from(size.width), u64::from(size.height));
+    let (width, height) = if iw * h > ih * w { ((ih * w / h).max(1), ih) } else { (iw, (iw * h / w).max(1)) };
+    let (width, height) = (width as u32, height as u32);
+    Region::new((image.width - width) / 2, (image.height - height) / 2, width, height)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +139,14 @@ mod tests {
         };
         let (tried, direct) = (mean(CropMethod::Torchvision), mean(CropMethod::Direct));
         assert!((tried - 0.3).abs() < 0.005 && (direct - 0.3).abs() < 0.005, "{tried} {direct}");
+    }
+
+    #[test]
+    fn boxes_of_a_ratio_are_as_large_as_they_can_be() {
+        assert_eq!(center_of_ratio(Size::new(400, 300), Size::new(32, 32)), Region::new(50, 0, 300, 300));
+        assert_eq!(center_of_ratio(Size::new(300, 400), Size::new(32, 16)), Region::new(0, 125, 300, 150));
+        assert_eq!(nearest_ratio(100, 210, &[(8, 8), (8, 16), (16, 8)]), 1);
+        assert_eq!(nearest_ratio(210, 100, &[(8, 8), (8, 16), (16, 8)]), 2);
     }
 
     #[test]

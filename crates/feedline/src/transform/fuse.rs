@@ -114,8 +114,8 @@ fn check(op: &Transform) -> Result<(), &'static str> {
         }
         Transform::RandomResizedCrop { size, .. }
         | Transform::CenterCrop { size }
-        | Transform::RandomCrop { size, .. } => size_ok(*size),
-        Transform::Resize { size: Some(size), shorter: None, max_size: None, .. } => size_ok(*size),
+        | Transform::RandomCrop { size, .. }
+        | Transform::Resize { size: Some(size), shorter: None, max_size: None, .. } => size_ok(*size),
         Transform::Resize { size: None, shorter: Some(shorter), max_size, .. } => {
             if max_size.is_some_and(|max| max < *shorter) {
                 return Err("max_size must not be below size");
@@ -132,6 +132,12 @@ fn check(op: &Transform) -> Result<(), &'static str> {
                 return Err("ratio must be above 0 and at most 1");
             }
             size_ok(*size)
+        }
+        Transform::BucketResize { sizes, .. } => {
+            if sizes.is_empty() {
+                return Err("give at least one size");
+            }
+            sizes.iter().all(|size| size_ok(*size))
         }
         Transform::Pad { padding: (l, t, r, b), .. } => [l, t, r, b].iter().all(|n| **n <= 1 << 16),
         Transform::RandomHorizontalFlip { p } | Transform::RandomVerticalFlip { p } => {
@@ -179,6 +185,11 @@ fn output_after(op: &Transform, before: Option<Size>) -> Option<Size> {
         Transform::Pad { padding: (l, t, r, b), .. } => {
             before.map(|size| Size::new(size.width + l + r, size.height + t + b))
         }
+        // Depends on the image's own ratio, unless there is but one size.
+        Transform::BucketResize { sizes, .. } => match sizes[..] {
+            [(h, w)] => Some(Size::new(w, h)),
+            _ => None,
+        },
         Transform::RandomHorizontalFlip { .. }
         | Transform::RandomVerticalFlip { .. }
         | Transform::Normalize { .. } => before,
@@ -215,6 +226,12 @@ impl Fusion<'_> {
             Transform::ResizedCenterCrop { size, ratio, interpolation } => {
                 self.crop(window(crop::center_square(image, *ratio)), [0; 3]);
                 self.resize(Size::new(size.1, size.0), interpolation.filter());
+            }
+            Transform::BucketResize { sizes, interpolation } => {
+                let (height, width) = sizes[crop::nearest_ratio(image.height, image.width, sizes)];
+                let size = Size::new(width, height);
+                self.crop(window(crop::center_of_ratio(image, size)), [0; 3]);
+                self.resize(size, interpolation.filter());
             }
             Transform::RandomCrop { size, padding, pad_if_needed, fill } => {
                 self.random_crop(*size, *padding, *pad_if_needed, *fill, &mut draw())?;

@@ -12,6 +12,7 @@ mod fuse;
 use feedline_pixels::Filter;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use crop::nearest_ratio;
 pub(crate) use fuse::{ImagePlan, SampleKey, Step, Steps};
 
 /// How pixels between pixels are found when resizing.
@@ -134,6 +135,15 @@ pub enum Transform {
         #[serde(default)]
         fill: [u8; 3],
     },
+    /// The middle of the image at the nearest of several aspect ratios, resized to that ratio's size. With
+    /// [`Sampler::Buckets`](crate::Sampler::Buckets) of the same sizes, every batch has one size.
+    BucketResize {
+        /// Heights and widths to choose from.
+        sizes: Vec<(u32, u32)>,
+        /// Filter.
+        #[serde(default)]
+        interpolation: Interpolation,
+    },
     /// Mirrors left and right with probability `p`.
     RandomHorizontalFlip {
         /// Probability.
@@ -201,6 +211,7 @@ impl Transform {
             Transform::ResizedCenterCrop { .. } => "ResizedCenterCrop",
             Transform::RandomCrop { .. } => "RandomCrop",
             Transform::Pad { .. } => "Pad",
+            Transform::BucketResize { .. } => "BucketResize",
             Transform::RandomHorizontalFlip { .. } => "RandomHorizontalFlip",
             Transform::RandomVerticalFlip { .. } => "RandomVerticalFlip",
             Transform::Normalize { .. } => "Normalize",

@@ -1,0 +1,269 @@
+//! The sampler a user asked for + the data set → a sequence of `order`: labels and image sizes are looked up here, so
+//! that `order` needs to know no data.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::dataset::Dataset;
+use crate::decode::Picture;
+use crate::error::{Error, Result, Stage};
+use crate::order::{Alias, Balanced, Buckets, Recipe, Sequence, digest};
+use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
+use crate::spec::{LoaderOptions, Sampler, Shuffle};
+
+/// A block should be worth a request to a disk or an object store.
+const BLOCK_BYTES: u64 = 4 << 20;
+
+/// Blocks that are shuffled together: 128 MiB of data, more than any batch needs at once.
+const WINDOW: u64 = 32;
+
+/// Several data sets as one, with the sampler that draws from them by weight: give both to a
+/// [`Loader`](crate::Loader). An epoch has `epoch_samples` samples; shares are exact.
+pub fn mix(parts: &[(Dataset, f64)], epoch_samples: u64) -> Result<(Dataset, Sampler)> {
+    let datasets: Vec<Dataset> = parts.iter().map(|(dataset, _)| dataset.clone()).collect();
+    let sampler = Sampler::Mix {
+        lengths: datasets.iter().map(Dataset::len).collect(),
+        weights: parts.iter().map(|(_, weight)| *weight).collect(),
+        num_samples: epoch_samples,
+    };
+    Ok((Dataset::concat(&datasets)?, sampler))
+}
+
+/// The sequence that `options` ask for.
+pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence> {
+    let length = dataset.len();
+    let Some(sampler) = &options.sampler else {
+        return Ok(match options.shuffle {
+            Shuffle::Off => Sequence::Sequential,
+            Shuffle::Full => Sequence::Shuffled { count: length },
+            Shuffle::Block => blocks(dataset, None, None)?,
+        });
+    };
+    let sequence = match sampler {
+        Sampler::Sequential => Sequence::Sequential,
+        Sampler::Random { replacement, num_samples } => random(length, *replacement, *num_samples)?,
+        Sampler::Block { block, window } => blocks(dataset, *block, *window)?,
+        Sampler::Weighted { weights, num_samples, replacement } => {
+            weighted(length, weights, *num_samples, *replacement)?
+        }
+        Sampler::Balanced { field, num_samples } => Sequence::Balanced {
+            classes: Arc::new(Balanced::new(&labels(dataset, field)?)),
+            count: samples_per_epoch(length, *num_samples)?,
+        },
+        Sampler::Mix { lengths, weights, num_samples } => {
+            mixed(length, lengths.clone(), weights, *num_samples)?
+        }
+        Sampler::Buckets { field, sizes, shuffle } => {
+            let bucket_of = bucket_numbers(dataset, field.as_deref(), sizes)?;
+            Sequence::Bucketed(Arc::new(Buckets::new(&bucket_of, *shuffle)))
+        }
+        Sampler::Indices { indices } => Sequence::Listed(indices.clone().into()),
+    };
+    sequence.check(length)?;
+    Ok(sequence)
+}
+
+/// The same mixture with other weights.
+pub(super) fn with_weights(sequence: &Sequence, weights: &[f64]) -> Result<Sequence> {
+    let Sequence::Mixed(recipe) = sequence else {
+        return Err(refuse("weights can only be changed for a mixture of data sets (fl.mix)"));
+    };
+    mixed(recipe.lengths.iter().sum(), recipe.lengths.clone(), weights, recipe.count)
+}
+
+/// The order for a saved state: short, and different for different orders.
+pub(super) fn in_words(sequence: &Sequence, exact: &str) -> String {
+    match sequence {
+        Sequence::Sequential => "sequential".to_owned(),
+        Sequence::Shuffled { .. } => "full shuffle".to_owned(),
+        Sequence::Blocks { block, window } => format!("blocks of {block} samples, {window} to a window"),
+        Sequence::Repeating { .. } => "random with replacement".to_owned(),
+        Sequence::Weighted { .. } => format!("weighted with replacement #{exact}"),
+        Sequence::WeightedOnce { .. } => format!("weighted without replacement #{exact}"),
+        Sequence::Balanced { classes, .. } => format!("balanced over {} classes", classes.classes()),
+        Sequence::Mixed(recipe) => format!("mix of {} data sets", recipe.lengths.len()),
+        Sequence::Bucketed(buckets) => format!("buckets ({}) #{exact}", buckets.count()),
+        Sequence::Listed(_) => format!("list of indices #{exact}"),
+    }
+}
+
+/// Differs where samplers differ. Long lists are hashed as they lie in memory: this runs once per loader.
+pub(super) fn sampler_digest(options: &LoaderOptions) -> String {
+    match &options.sampler {
+        Some(Sampler::Weighted { weights, num_samples, .. }) => {
+            let mut bytes: Vec<u8> = weights.iter().flat_map(|w| w.to_le_bytes()).collect();
+            bytes.extend(num_samples.unwrap_or(u64::MAX).to_le_bytes());
+            digest(&bytes)
+        }
+        Some(Sampler::Indices { indices }) => {
+            digest(&indices.iter().flat_map(|i| i.to_le_bytes()).collect::<Vec<u8>>())
+        }
+        other => digest(&serde_json::to_vec(other).expect("samplers are plain data")),
+    }
+}
+
+fn refuse(reason: impl Into<String>) -> Error {
+    Error::option("sampler", reason)
+}
+
+fn samples_per_epoch(length: u64, asked: Option<u64>) -> Result<u64> {
+    let count = asked.unwrap_or(length);
+    if length == 0 && count > 0 {
+        return Err(refuse("the data set is empty"));
+    }
+    Ok(count)
+}
+
+fn random(length: u64, replacement: bool, num_samples: Option<u64>) -> Result<Sequence> {
+    let count = samples_per_epoch(length, num_samples)?;
+    if replacement {
+        return Ok(Sequence::Repeating { count });
+    }
+    if count > length {
+        let reason = format!("{count} samples of {length} need replacement=True");
+        return Err(refuse(reason));
+    }
+    Ok(Sequence::Shuffled { count })
+}
+
+fn blocks(dataset: &Dataset, block: Option<u64>, window: Option<u64>) -> Result<Sequence> {
+    if block == Some(0) || window == Some(0) {
+        return Err(refuse("block and window must be at least 1"));
+    }
+    let block = block.unwrap_or_else(|| usual_block(dataset));
+    Ok(Sequence::Blocks { block, window: window.unwrap_or(WINDOW) })
+}
+
+/// As many samples as make [`BLOCK_BYTES`], from the lengths of a few.
+fn usual_block(dataset: &Dataset) -> u64 {
+    let probes = dataset.len().min(32);
+    let fields = dataset.schema().fields.len();
+    let size = |sample: u64| (0..fields).filter_map(|f| dataset.format().byte_length(sample, f)).sum::<u64>();
+    let bytes: u64 = (0..probes).map(|n| size(n * dataset.len() / probes)).sum();
+    match bytes {
+        0 => 64,
+        bytes => (BLOCK_BYTES * probes / bytes).clamp(16, 4096),
+    }
+}
+
+fn weighted(length: u64, weights: &[f64], num_samples: Option<u64>, replacement: bool) -> Result<Sequence> {
+    if weights.len() as u64 != length {
+        return Err(refuse(format!("{} weights for {length} samples", weights.len())));
+    }
+    check_weights(weights)?;
+    let count = samples_per_epoch(length, num_samples)?;
+    if replacement {
+        return Ok(Sequence::Weighted { table: Arc::new(Alias::new(weights)), count });
+    }
+    let positive = weights.iter().filter(|w| **w > 0.0).count() as u64;
+    if count > positive {
+        let reason =
+            format!("{count} samples without replacement, but only {positive} have a weight above 0");
+        return Err(refuse(reason));
+    }
+    Ok(Sequence::WeightedOnce { weights: weights.into(), count })
+}
+
+fn check_weights(weights: &[f64]) -> Result<()> {
+    if let Some((at, weight)) = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0) {
+        return Err(refuse(format!("weight {at} is {weight}; weights are finite and not negative")));
+    }
+    let sum: f64 = weights.iter().sum();
+    if sum <= 0.0 || !sum.is_finite() {
+        return Err(refuse("the weights' sum must be positive and finite"));
+    }
+    Ok(())
+}
+
+fn mixed(length: u64, lengths: Vec<u64>, weights: &[f64], count: u64) -> Result<Sequence> {
+    if lengths.iter().sum::<u64>() != length {
+        return Err(refuse(format!("the mixture's data sets have {lengths:?} samples, this one {length}")));
+    }
+    if weights.len() != lengths.len() {
+        return Err(refuse(format!("{} weights for {} data sets", weights.len(), lengths.len())));
+    }
+    check_weights(weights)?;
+    if let Some(at) = (0..lengths.len()).find(|at| lengths[*at] == 0 && weights[*at] > 0.0) {
+        return Err(refuse(format!("data set {at} of the mixture is empty")));
+    }
+    Ok(Sequence::Mixed(Arc::new(Recipe { lengths, weights: weights.to_vec(), count })))
+}
+
+fn labels(dataset: &Dataset, field: &str) -> Result<Vec<i64>> {
+    let schema = dataset.schema();
+    let known = schema.position(field).filter(|at| schema.fields[*at].kind == Kind::Int);
+    let Some(at) = known else {
+        return Err(refuse(format!("there is no integer field '{field}' to balance by")));
+    };
+    if dataset.is_empty() {
+        return Err(refuse("the data set is empty"));
+    }
+    let wanted = FieldSet::only(schema.fields.len(), [at]);
+    let mut buffer = SampleBuffer::new();
+    let mut label = |sample: u64| {
+        if let Some(known) = dataset.format().int_value(sample, at) {
+            return Ok(known);
+        }
+        dataset.read(sample, &wanted, &mut buffer)?;
+        match buffer.value(at) {
+            Value::Int(value) => Ok(*value),
+            _ => Err(Error::sample(dataset.format().locate(sample), Stage::Read, format!("no '{field}'"))),
+        }
+    };
+    (0..dataset.len()).map(&mut label).collect()
+}
+
+/// The bucket of every sample. Sizes come from the index where it has them; otherwise every image's header is read.
+fn bucket_numbers(dataset: &Dataset, field: Option<&str>, sizes: &[(u32, u32)]) -> Result<Vec<u64>> {
+    if sizes.iter().any(|(height, width)| *height == 0 || *width == 0) {
+        return Err(refuse("heights and widths of buckets must be at least 1"));
+    }
+    let field = image_field(dataset, field)?;
+    let wanted = FieldSet::only(dataset.schema().fields.len(), [field]);
+    let mut buffer = SampleBuffer::new();
+    let mut shapes: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut bucket = |sample: u64| -> Result<u64> {
+        let (height, width) = image_size(dataset, sample, field, &wanted, &mut buffer)?;
+        if sizes.is_empty() {
+            let next = shapes.len() as u64;
+            return Ok(*shapes.entry((height, width)).or_insert(next));
+        }
+        Ok(crate::transform::nearest_ratio(height, width, sizes) as u64)
+    };
+    (0..dataset.len()).map(&mut bucket).collect()
+}
+
+fn image_field(dataset: &Dataset, name: Option<&str>) -> Result<usize> {
+    let fields = &dataset.schema().fields;
+    let fits = |at: &usize| fields[*at].kind == Kind::Image && name.is_none_or(|n| n == fields[*at].name);
+    let fitting: Vec<usize> = (0..fields.len()).filter(fits).collect();
+    match (fitting[..].as_ref(), name) {
+        ([only], _) => Ok(*only),
+        (_, Some(name)) => Err(refuse(format!("there is no image field '{name}' to group by"))),
+        ([], None) => Err(refuse("there is no image field to group by")),
+        (_, None) => Err(refuse("there are several image fields; say field=")),
+    }
+}
+
+fn image_size(
+    dataset: &Dataset,
+    sample: u64,
+    field: usize,
+    wanted: &FieldSet,
+    buffer: &mut SampleBuffer,
+) -> Result<(u32, u32)> {
+    let known = dataset.format().image_meta(sample, field).and_then(|meta| meta.oriented_size());
+    if let Some(size) = known {
+        return Ok(size);
+    }
+    dataset.read(sample, wanted, buffer)?;
+    let bad = |reason: String| Error::sample(dataset.format().locate(sample), Stage::Decode, reason);
+    let (bytes, index, meta) = match buffer.value(field) {
+        Value::Image { bytes, index, meta } => (buffer.bytes(bytes), buffer.bytes(index), *meta),
+        Value::Bytes(bytes) => (buffer.bytes(bytes), &[][..], ImageMeta::UNKNOWN),
+        _ => return Err(bad("the sample has no image".to_owned())),
+    };
+    let opened = Picture { bytes, index, meta }.open().map_err(|e| bad(e.to_string()))?;
+    let size = opened.upright_size();
+    Ok((size.height, size.width))
+}
