@@ -1,0 +1,474 @@
+"""Every knob does something that can be seen, or is refused with the reason. `docs/options.md` is made from this file."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import feedline as fl
+import numpy as np
+import pytest
+from feedline import samplers
+from feedline import transforms as T
+from feedline.options import DEFAULTS, REFUSED
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+
+
+def knob(*_names):
+    """Marks a test as the proof of these knobs; `tools/options_table.py` reads it."""
+    return lambda test: test
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """20 tiny images of two shapes."""
+    root = tmp_path_factory.mktemp("tiny")
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        shape = (16, 24, 3) if number % 2 else (24, 16, 3)
+        buffer = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(buffer, "JPEG", quality=90)
+        folder = root / f"class{number // 10}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number:02}.jpg").write_bytes(buffer.getvalue())
+    return fl.open(root)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """Ten images, of which number 3 is not one."""
+    root = tmp_path_factory.mktemp("broken")
+    for number in range(10):
+        path = root / f"{number}.jpg"
+        Image.new("RGB", (16, 16), (number * 20, 0, 0)).save(path, "JPEG")
+        if number == 3:
+            path.write_bytes(path.read_bytes()[:200])
+    return fl.open(root)
+
+
+CROP = {"transforms": [T.CenterCrop(8)]}
+
+
+def indices(dataset, **knobs):
+    with fl.Loader(dataset, **{"output": "numpy", "decode": "none", **knobs}) as loader:
+        return [batch["index"].tolist() for batch in loader]
+
+
+def flat(batches):
+    return [index for batch in batches for index in batch]
+
+
+def first(dataset, **knobs):
+    with fl.Loader(dataset, **{"batch_size": 4, "output": "numpy", **CROP, **knobs}) as loader:
+        return next(iter(loader))
+
+
+@knob("batch_size")
+def test_batch_size(tiny):
+    """batches have this many samples"""
+    assert [len(batch) for batch in indices(tiny, batch_size=8)] == [8, 8, 4]
+    with pytest.raises(fl.OptionError, match="batch_size: 0"):
+        fl.Loader(tiny, batch_size=0)
+
+
+@knob("drop_last")
+def test_drop_last(tiny):
+    """a last batch that is not full is left out, and `stats()` says how many samples that are"""
+    with fl.Loader(tiny, batch_size=8, drop_last=True, decode="none") as loader:
+        assert [len(batch["index"]) for batch in loader] == [8, 8]
+        assert loader.stats()["dropped_per_epoch"] == 4
+
+
+@knob("shuffle")
+def test_shuffle(tiny):
+    """`True` and `"full"` permute; `"block"` permutes blocks and windows; each epoch anew"""
+    plain = flat(indices(tiny))
+    full = flat(indices(tiny, shuffle=True))
+    assert plain == list(range(20))
+    assert plain != full == flat(indices(tiny, shuffle="full"))
+    assert sorted(flat(indices(tiny, shuffle="block"))) == plain
+    with pytest.raises(fl.OptionError, match="shuffle: 'yes'"):
+        fl.Loader(tiny, shuffle="yes")
+
+
+@knob("seed")
+def test_seed(tiny):
+    """another seed gives another order and other crops; the same seed the same"""
+    assert indices(tiny, shuffle=True, seed=1) == indices(tiny, shuffle=True, seed=1)
+    assert indices(tiny, shuffle=True, seed=1) != indices(tiny, shuffle=True, seed=2)
+    crop = {"transforms": [T.RandomResizedCrop(8)]}
+    images = [first(tiny, seed=seed, **crop)["image"] for seed in (1, 1, 2)]
+    assert np.array_equal(images[0], images[1])
+    assert not np.array_equal(images[0], images[2])
+
+
+@knob("sampler")
+def test_sampler(tiny):
+    """decides which samples come in which order; with `shuffle` it is refused"""
+    assert indices(tiny, sampler=[3, 1, 1]) == [[3, 1, 1]]
+    assert len(indices(tiny, sampler=samplers.Weighted(range(20), 33), batch_size=33)[0]) == 33
+    with pytest.raises(fl.OptionError, match="already gives the order"):
+        fl.Loader(tiny, sampler=[0], shuffle=True)
+
+
+@knob("transforms")
+def test_transforms(tiny):
+    """a list for the image, a dict by field, or several views of one image"""
+    assert first(tiny)["image"].shape == (4, 3, 8, 8)
+    views = {"image": {"small": [T.CenterCrop(4)], "large": [T.CenterCrop(12)]}}
+    batch = first(tiny, transforms=views)["image"]
+    assert (batch["small"].shape, batch["large"].shape) == ((4, 3, 4, 4), (4, 3, 12, 12))
+    with pytest.raises(fl.OptionError, match="add parentheses"):
+        fl.Loader(tiny, transforms=[T.Resize])
+    with pytest.raises(fl.OptionError, match=r"not one of feedline.transforms"):
+        fl.Loader(tiny, transforms=[lambda image: image])
+
+
+@knob("fields")
+def test_fields(tiny):
+    """only these fields are read"""
+    assert sorted(first(tiny, fields=["label"], transforms=None)) == ["index", "label"]
+    with pytest.raises(fl.OptionError, match="no field 'colour'"):
+        fl.Loader(tiny, fields=["colour"])
+
+
+@knob("num_workers")
+def test_num_workers(tiny):
+    """this many threads run; results do not depend on it"""
+    before = threads()
+    with fl.Loader(tiny, num_workers=3, **CROP) as loader:
+        running = iter(loader)
+        next(running)
+        assert threads() - before == 3
+        assert loader.stats()["threads"] == 3
+        del running
+    assert threads() == before
+    assert np.array_equal(first(tiny, num_workers=1)["image"], first(tiny, num_workers=5)["image"])
+    with pytest.raises(fl.OptionError, match="num_workers"):
+        fl.Loader(tiny, num_workers=100_000)
+
+
+def threads():
+    """How many of the engine's threads this process has."""
+    gc.collect()
+    tasks = Path("/proc/self/task").glob("*/comm")
+    return sum(task.read_text().startswith("feedline") for task in tasks)
+
+
+@knob("prefetch")
+def test_prefetch(tiny):
+    """this many batches are made ahead of the consumer, no more"""
+    for ahead in (1, 3):
+        with fl.Loader(tiny, batch_size=2, prefetch=ahead, num_workers=1, **CROP) as loader:
+            running = iter(loader)
+            next(running)
+            time.sleep(0.2)
+            # One delivered, `ahead` ready, one being filled.
+            assert loader.stats()["samples"] <= 2 * (ahead + 2)
+            assert loader.stats()["depth"] == ahead + 1
+    with pytest.raises(fl.OptionError, match="prefetch"):
+        fl.Loader(tiny, prefetch=0)
+
+
+@knob("rank", "world_size")
+def test_rank_and_world_size(tiny, monkeypatch):
+    """this rank's share of every global batch; found in the environment if not given"""
+    assert indices(tiny, batch_size=5, rank=1, world_size=2) == [[5, 6, 7, 8, 9], [15, 16, 17, 18, 19]]
+    for names in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+        with monkeypatch.context() as patch:
+            patch.setenv(names[0], "1")
+            patch.setenv(names[1], "2")
+            assert indices(tiny, batch_size=5)[0] == [5, 6, 7, 8, 9]
+            assert indices(tiny, batch_size=5, rank=0, world_size=1)[0] == [0, 1, 2, 3, 4]
+    with pytest.raises(fl.OptionError, match="go together"):
+        fl.Loader(tiny, rank=1)
+    with pytest.raises(fl.OptionError, match="not below world_size"):
+        fl.Loader(tiny, rank=2, world_size=2)
+
+
+def test_rank_discovery_is_logged(tiny, monkeypatch, caplog):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    with caplog.at_level("INFO", "feedline"):
+        fl.Loader(tiny)
+    assert "rank 0 of 4, from RANK/WORLD_SIZE" in caplog.text
+
+
+@knob("output")
+def test_output(tiny):
+    """torch, NumPy, JAX or DLPack"""
+    assert isinstance(first(tiny, output="numpy")["image"], np.ndarray)
+    plain = first(tiny, output="dlpack")
+    assert hasattr(plain["image"], "__dlpack__")
+    assert hasattr(plain["path"].data, "__dlpack__")
+    torch = pytest.importorskip("torch")
+    assert isinstance(first(tiny, output="torch")["image"], torch.Tensor)
+    assert isinstance(first(tiny, output="auto")["image"], torch.Tensor)
+    with pytest.raises(fl.OptionError, match="output: 'tf'"):
+        fl.Loader(tiny, output="tf")
+
+
+@knob("device", "non_blocking")
+def test_device(tiny):
+    """torch tensors arrive there; another output is refused. On a CPU-only machine: `cpu` and `meta`"""
+    torch = pytest.importorskip("torch")
+    for non_blocking in (True, False):
+        batch = first(tiny, output="torch", device="cpu", non_blocking=non_blocking)
+        assert batch["image"].device == torch.device("cpu")
+        assert first(tiny, output="torch", device="meta", non_blocking=non_blocking)["image"].is_meta
+    with pytest.raises(fl.OptionError, match="device: only for torch"):
+        fl.Loader(tiny, output="numpy", device="cpu")
+
+
+@knob("pin_memory")
+def test_pin_memory(tiny):
+    """page-locked with CUDA, a warning without; refused for other outputs"""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        assert first(tiny, output="torch", pin_memory=True)["image"].is_pinned()
+    else:
+        with pytest.warns(UserWarning, match="nothing is page-locked"):
+            first(tiny, output="torch", pin_memory=True)
+    with pytest.raises(fl.OptionError, match="pin_memory: only for torch"):
+        fl.Loader(tiny, output="numpy", pin_memory=True)
+
+
+@knob("dtype")
+def test_dtype(tiny):
+    """element type of images"""
+    torch = pytest.importorskip("torch")
+    for name in ("float32", "float16", "bfloat16", "uint8"):
+        assert first(tiny, output="torch", dtype=name)["image"].dtype == getattr(torch, name)
+    assert first(tiny, output="torch", dtype=torch.float16)["image"].dtype == torch.float16
+    assert first(tiny, dtype=np.uint8)["image"].dtype == np.uint8
+    with pytest.raises(fl.OptionError, match="dtype"):
+        fl.Loader(tiny, dtype="int4")
+
+
+@knob("memory_format")
+def test_memory_format(tiny):
+    """channels last in memory; torch keeps its order of dimensions"""
+    torch = pytest.importorskip("torch")
+    image = first(tiny, output="torch", memory_format=torch.channels_last)["image"]
+    assert image.shape == (4, 3, 8, 8)
+    assert image.is_contiguous(memory_format=torch.channels_last)
+    assert first(tiny, memory_format="channels_last")["image"].shape == (4, 8, 8, 3)
+    assert torch.equal(image, first(tiny, output="torch")["image"])
+
+
+@knob("timeout")
+def test_timeout(tmp_path):
+    """an error when no batch comes for this long; here from a pipe that nobody writes"""
+    for number in range(3):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{number}.jpg")
+    dataset = fl.open(tmp_path)
+    (tmp_path / "1.jpg").unlink()
+    os.mkfifo(tmp_path / "1.jpg")
+    loader = fl.Loader(dataset, batch_size=3, timeout=0.3, decode="none", num_workers=1)
+    begun = time.monotonic()
+    try:
+        with pytest.raises((fl.LoaderTimeoutError, fl.SampleError)) as caught:
+            next(iter(loader))
+        assert time.monotonic() - begun < 5
+        assert isinstance(caught.value, (TimeoutError, ValueError))
+    finally:
+        # Lets a worker that waits for the pipe go.
+        os.close(os.open(tmp_path / "1.jpg", os.O_RDWR | os.O_NONBLOCK))
+    with pytest.raises(fl.OptionError, match="timeout"):
+        fl.Loader(dataset, timeout=0)
+
+
+@knob("on_error", "max_errors")
+def test_on_error(broken):
+    """a bad sample raises, is left out, or is replaced; too many of them raise"""
+    knobs = {"batch_size": 5, "output": "numpy", **CROP}
+    with pytest.raises(fl.SampleError, match=r"3\.jpg") as caught:
+        list(fl.Loader(broken, **knobs))
+    assert caught.value.sample == 3
+    with fl.Loader(broken, on_error="skip", **knobs) as loader:
+        assert [len(batch["index"]) for batch in loader] == [4, 5]
+        assert (loader.stats()["skipped"], loader.errors()[0]["index"]) == (1, 3)
+    with fl.Loader(broken, on_error="replace", **knobs) as loader:
+        assert [len(batch["index"]) for batch in loader] == [5, 5]
+        assert loader.stats()["replaced"] == 1
+    with pytest.raises(fl.TooManyBadSamplesError):
+        list(fl.Loader(broken, on_error="skip", max_errors=0, **knobs))
+    with pytest.raises(fl.OptionError, match="max_errors"):
+        fl.Loader(broken, max_errors=3)
+
+
+@knob("collate")
+def test_collate(tiny):
+    """values of different sizes: ragged, stacked if they agree, padded, or a list"""
+    whole = {"transforms": None}
+    assert isinstance(first(tiny, **whole)["image"], fl.Ragged)
+    padded = first(tiny, collate="pad", fields=["image"], **whole)["image"]
+    assert padded.shape == (4, 3, 24, 24)
+    assert not padded[0, :, :, 16:].any()
+    listed = first(tiny, collate={"image": "list"}, **whole)["image"]
+    assert [image.shape for image in listed] == [(3, 24, 16), (3, 16, 24)] * 2
+    with pytest.raises(fl.OptionError, match="cannot be stacked"):
+        first(tiny, collate={"image": "stack"}, **whole)
+    same = {"sampler": range(0, 20, 2), "fields": ["image"]}
+    assert first(tiny, collate="stack", **same, **whole)["image"].shape == (4, 3, 24, 16)
+    with pytest.raises(fl.OptionError, match="collate: 'zip'"):
+        fl.Loader(tiny, collate="zip")
+
+
+@knob("cache_dir")
+def test_cache_dir(tiny, tmp_path):
+    """refused: local data need no cache"""
+    with pytest.raises(fl.OptionError, match=r"cache_dir: .*local data"):
+        fl.Loader(tiny, cache_dir=tmp_path)
+
+
+@knob("memory_budget")
+def test_memory_budget(tiny):
+    """fewer batches ahead if they would not fit; refused if not even three fit"""
+    batch = 4 * (3 * 8 * 8 * 4 + 16)
+    with fl.Loader(tiny, batch_size=4, prefetch=8, memory_budget=6 * batch, **CROP) as loader:
+        list(loader)
+        stats = loader.stats()
+        assert stats["depth"] == 4
+        assert stats["memory"]["peak_bytes"] <= 6 * batch + 4096 * 20
+    with pytest.raises(fl.OptionError, match=r"memory_budget: .* three are needed"):
+        fl.Loader(tiny, batch_size=4, memory_budget=batch, **CROP)
+
+
+@knob("persistent_workers")
+def test_persistent_workers(tiny):
+    """threads stay between epochs, or end with each"""
+    for keep in (True, False):
+        with fl.Loader(tiny, num_workers=2, persistent_workers=keep, decode="none") as loader:
+            before = threads()
+            list(loader)
+            assert threads() - before == (2 if keep else 0)
+
+
+@knob("auto_tune")
+def test_auto_tune(tiny):
+    """threads and read-ahead move from epoch to epoch within the limits; batches stay the same"""
+    knobs = {"batch_size": 2, "num_workers": 4, "prefetch": 1, "output": "numpy", **CROP}
+    with fl.Loader(tiny, auto_tune=True, **knobs) as tuned, fl.Loader(tiny, **knobs) as plain:
+        settings = set()
+        for _ in range(4):
+            for ours, theirs in zip(tuned, plain, strict=True):
+                assert np.array_equal(ours["image"], theirs["image"])
+                time.sleep(0.003)  # a consumer that is slower than the engine: threads are given back
+            settings.add((tuned.stats()["threads"], tuned.stats()["depth"]))
+        assert len(settings) > 1
+        assert plain.stats()["threads"] == 4
+
+
+@knob("multiprocessing_context")
+def test_multiprocessing_context(tiny):
+    """refused: for Python-callable transforms, which this version does not run"""
+    with pytest.raises(fl.OptionError, match="multiprocessing_context: only for Python-callable transforms"):
+        fl.Loader(tiny, multiprocessing_context="spawn")
+    with pytest.raises(fl.OptionError, match="multiprocessing_context: not one of"):
+        fl.Loader(tiny, multiprocessing_context="threads")
+
+
+@knob("decode")
+def test_decode(tiny):
+    """`"exact"` pixels, `"fast"` pixels, or the stored bytes with `image_size`"""
+    batch = first(tiny, decode="none", transforms=None)
+    assert bytes(batch["image"][0]) == tiny[0]["image"]
+    assert batch["image_size"][0].tolist() == [24, 16]
+    assert first(tiny, decode="fast")["image"].shape == first(tiny)["image"].shape
+    with pytest.raises(fl.OptionError):
+        fl.Loader(tiny, decode="maybe")
+
+
+@knob("max_pixels")
+def test_max_pixels(tiny):
+    """larger images are bad samples"""
+    with pytest.raises(fl.SampleError):
+        first(tiny, max_pixels=100)
+    first(tiny, max_pixels=24 * 16)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_knobs_of_others_are_refused_with_the_reason(tiny, name):
+    for make in (lambda: fl.Loader(tiny, **{name: 1}), lambda: fl.LoaderOptions(**{name: 1})):
+        with pytest.raises(fl.OptionError, match=name) as caught:
+            make()
+        assert REFUSED[name] in str(caught.value)
+    with pytest.raises(fl.OptionError, match="no such knob"):
+        fl.Loader(tiny, batchsize=3)
+
+
+@knob("options")
+def test_options_builder(tiny):
+    """the same knobs step by step: every step a new value, equal if equal, picklable, readable"""
+    options = (
+        fl.LoaderOptions()
+        .with_batch_size(5).shuffle(on=True, seed=42).num_workers(1).pin_memory(on=False).persistent_workers(on=True)
+        .with_timeout(30.0).channels_last().random_sampling(replacement=False).with_generator_seed(12345)
+        .drop_last(on=True).prefetch(2).auto_tune().with_output("numpy").with_decode("none")
+    )  # fmt: skip
+    assert (options.batch_size_value, options["seed"], options["memory_format"]) == (5, 12345, "channels_last")
+    assert options == pickle.loads(pickle.dumps(options))
+    assert options != options.with_batch_size(6)
+    with fl.Loader(tiny, options=options) as loader:
+        assert loader.options["timeout"] == 30.0
+        assert len(next(iter(loader))["index"]) == 5
+    assert fl.Loader(tiny, options=options, batch_size=2).batch_size == 2
+    replaced = options.shuffle(on=False).random_sampling(replacement=True)
+    assert replaced["sampler"] == samplers.Random(replacement=True)
+    weighted = fl.LoaderOptions().weighted_sampling([1.0] * 20)
+    assert weighted == pickle.loads(pickle.dumps(weighted))
+    assert len(list(fl.Loader(tiny, options=weighted))) == 1
+
+
+def test_presets(tiny):
+    options = fl.LoaderOptions()
+    assert options.gpu_optimized()["pin_memory"]
+    two = options.distributed_optimized(1, 2)
+    assert (two["rank"], two["world_size"], two["pin_memory"]) == (1, 2, True)
+    debug = options.debug_mode()
+    assert (debug["num_workers"], debug["persistent_workers"], debug["timeout"]) == (1, False, 10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for preset in (options.gpu_optimized(), two, debug):
+            assert list(fl.Loader(tiny, options=preset))
+
+
+def test_a_loader_is_where_a_dataloader_is(tiny):
+    """`len`, `iter`, nested loops, threads, pickling."""
+    loader = fl.Loader(tiny, batch_size=7, output="numpy", decode="none", num_workers=1)
+    assert len(loader) == len(list(loader)) == 3
+    nested = [(a["index"][0], b["index"][0]) for a in loader for b in loader]
+    assert len(nested) == 9
+    copy = pickle.loads(pickle.dumps(loader))
+    assert copy.options == loader.options
+    results = []
+    thread = threading.Thread(target=lambda: results.extend(copy))
+    thread.start()
+    thread.join()
+    assert len(results) == 3
+
+
+def test_every_knob_has_a_test():
+    table = subprocess.run(
+        [sys.executable, ROOT / "tools/options_table.py"], capture_output=True, text=True, check=True
+    ).stdout
+    missing = [name for name in DEFAULTS if f"| `{name}` |" not in table]
+    assert not missing
+
+
+def test_the_table_in_the_docs_is_up_to_date():
+    """Make it anew with `python tools/options_table.py --write`."""
+    subprocess.run([sys.executable, ROOT / "tools/options_table.py", "--check"], check=True)
