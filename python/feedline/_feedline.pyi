@@ -5,15 +5,15 @@ from typing import Any, final
 __version__: str
 
 __all__ = [
-    "__version__",
-    "Dataset",
-    "Loader",
-    "Epoch",
     "Buffer",
-    "PackWriter",
+    "Dataset",
+    "Epoch",
+    "Loader",
     "PackProgress",
-    "pack",
+    "PackWriter",
+    "__version__",
     "kind_of",
+    "pack",
     "run_cli",
 ]
 

@@ -275,7 +275,7 @@ def test_training_killed_and_started_again_loses_nothing(tiny, tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAIN))
-    python_path = os.pathsep.join([os.path.dirname(os.path.dirname(fl.__file__)), *sys.path])  # noqa: PTH120
+    python_path = os.pathsep.join([os.path.dirname(os.path.dirname(fl.__file__)), *sys.path])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path}
 
     def run(folder, stop):

@@ -71,6 +71,7 @@ impl Buffer {
     }
 
     /// DLPack: always plain memory of this machine.
+    #[expect(clippy::unused_self, reason = "Python calls it on an object")]
     fn __dlpack_device__(&self) -> (i32, i32) {
         (DEVICE_CPU, 0)
     }
@@ -118,6 +119,7 @@ impl Buffer {
         }
     }
 
+    #[expect(clippy::unnecessary_box_returns, reason = "the tensor points into it, so it must not move")]
     fn context(&self) -> Box<Context> {
         let mut strides = vec![1i64; self.shape.len()];
         for at in (1..self.shape.len()).rev() {

@@ -24,7 +24,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .with_on_error(if epoch % 2 == 0 { OnError::Skip } else { OnError::Replace })
             .with_max_errors(1_000_000)
             .with_persistent_workers(epoch % 3 == 0)
-            .with_transforms("image", vec![Transform::random_resized_crop(16), Transform::normalize_imagenet()]);
+            .with_transforms(
+                "image",
+                vec![Transform::random_resized_crop(16), Transform::normalize_imagenet()],
+            );
         let loader = Loader::new(dataset.clone(), options)?;
         let mut kept = Vec::new();
         for _ in 0..20 {

@@ -36,7 +36,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn stage(path: &Path, root: &Path) -> String {
-    let first = path.strip_prefix(root).unwrap().components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+    let first = path
+        .strip_prefix(root)
+        .unwrap()
+        .components()
+        .next()
+        .unwrap()
+        .as_os_str()
+        .to_string_lossy()
+        .into_owned();
     first.trim_end_matches(".rs").to_owned()
 }
 
@@ -60,7 +68,10 @@ fn stages_use_only_what_they_may() {
             for (at, _) in line.match_indices("crate::") {
                 let rest = &line[at + 7..];
                 let used: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if used.is_empty() || used.starts_with(char::is_uppercase) || line.trim_start().starts_with("//") {
+                if used.is_empty()
+                    || used.starts_with(char::is_uppercase)
+                    || line.trim_start().starts_with("//")
+                {
                     continue;
                 }
                 checked += 1;

@@ -175,13 +175,11 @@ impl Column {
     /// The bytes of row `row`.
     pub fn row(&self, row: usize) -> &[u8] {
         let size = self.dtype.size();
-        match &self.offsets {
-            Some(offsets) => &self.bytes()[offsets[row] as usize * size..offsets[row + 1] as usize * size],
-            None => {
-                let row_bytes = self.shape[1..].iter().product::<u64>() as usize * size;
-                &self.bytes()[row * row_bytes..(row + 1) * row_bytes]
-            }
+        if let Some(offsets) = &self.offsets {
+            return &self.bytes()[offsets[row] as usize * size..offsets[row + 1] as usize * size];
         }
+        let row_bytes = self.shape[1..].iter().product::<u64>() as usize * size;
+        &self.bytes()[row * row_bytes..(row + 1) * row_bytes]
     }
 }
 

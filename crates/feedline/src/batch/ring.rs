@@ -136,7 +136,7 @@ impl<T> Ring<T> {
         if !ready {
             return false;
         }
-        self.with_payload(cell, |payload| fill(payload, &claim));
+        Self::with_payload(cell, |payload| fill(payload, &claim));
         // AcqRel: releases this row's writes to the last worker, and makes the last worker acquire all others'.
         if cell.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.seal(cell, claim.batch, seal);
@@ -155,7 +155,7 @@ impl<T> Ring<T> {
             }
             let cell = self.cell(number);
             if cell.sealed.load(Ordering::Acquire) == number + 1 {
-                let payload = self.remove_payload(cell);
+                let payload = Self::remove_payload(cell);
                 gate.taken += 1;
                 self.for_workers.notify_all();
                 return Take::Batch(payload);
@@ -217,7 +217,7 @@ impl<T> Ring<T> {
             return false;
         }
         drop(gate);
-        self.put_payload(cell, make(claim.batch));
+        Self::put_payload(cell, make(claim.batch));
         cell.remaining.store(self.rows(claim.batch), Ordering::Relaxed);
         cell.opened.store(claim.batch + 1, Ordering::Release);
         // The lock makes sure that a worker which found the batch closed is already waiting when we notify.
@@ -241,7 +241,7 @@ impl<T> Ring<T> {
     }
 
     fn seal(&self, cell: &Cell<T>, batch: u64, seal: impl FnOnce(&mut T)) {
-        self.with_payload_mut(cell, seal);
+        Self::with_payload_mut(cell, seal);
         let gate = self.lock();
         cell.sealed.store(batch + 1, Ordering::Release);
         drop(gate);
@@ -252,26 +252,26 @@ impl<T> Ring<T> {
 /// The four accesses to a payload. Each is sound because of where the protocol calls it from.
 #[expect(unsafe_code, reason = "the protocol of the module doc, checked with loom")]
 impl<T> Ring<T> {
-    fn put_payload(&self, cell: &Cell<T>, payload: T) {
+    fn put_payload(cell: &Cell<T>, payload: T) {
         // SAFETY: called by the opener alone, after the cell's previous batch was taken and before `opened` says that
         // there is something to see.
         cell.payload.with_mut(|slot| unsafe { *slot = Some(payload) });
     }
 
-    fn with_payload(&self, cell: &Cell<T>, use_it: impl FnOnce(&T)) {
+    fn with_payload(cell: &Cell<T>, use_it: impl FnOnce(&T)) {
         // SAFETY: called between seeing `opened` and the row's `fetch_sub`; until all rows are subtracted nobody takes
         // a mutable reference.
         cell.payload.with(|slot| use_it(unsafe { (*slot).as_ref().expect("open batches have a payload") }));
     }
 
-    fn with_payload_mut(&self, cell: &Cell<T>, use_it: impl FnOnce(&mut T)) {
+    fn with_payload_mut(cell: &Cell<T>, use_it: impl FnOnce(&mut T)) {
         // SAFETY: called by the worker whose `fetch_sub` brought `remaining` to zero: all others are done with it, and
         // the consumer waits for `sealed`.
         cell.payload
             .with_mut(|slot| use_it(unsafe { (*slot).as_mut().expect("open batches have a payload") }));
     }
 
-    fn remove_payload(&self, cell: &Cell<T>) -> T {
+    fn remove_payload(cell: &Cell<T>) -> T {
         // SAFETY: called by the consumer after `sealed` was stored, which is the last worker's last act on the cell;
         // the next opener waits for `taken` to grow, under the gate we hold.
         cell.payload.with_mut(|slot| unsafe { (*slot).take().expect("sealed batches have a payload") })
