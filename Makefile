@@ -53,9 +53,10 @@ bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=
 
 bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA=folder
 	cargo bench -p feedline-pixels --bench decode -- $(DATA)
+	cargo bench -p feedline-pixels --bench recipes -- $(DATA)
 
 fuzz: setup ## Every fuzz target for a bounded time (SECONDS each, default 30)
-	tools/fuzz.sh
+	fuzz/run.sh
 
 clean: ## Removes what was built, not .venv
 	cargo clean
