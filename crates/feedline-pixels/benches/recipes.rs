@@ -14,8 +14,8 @@ use fast_image_resize::images::{Image as RivalImage, ImageRef as RivalRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use feedline_pixels::jpeg::{Decoder, Scale};
 use feedline_pixels::{
-    Dtype, Filter, Finish, Geometry, ImageMut, ImageRef, Normalise, PixelLayout, Region, Renderer, Size,
-    TensorLayout, dct, turbo,
+    Dtype, Filter, Finish, Geometry, ImageMut, ImageRef, Normalise, PixelLayout, Region, Renderer, Size, dct,
+    turbo,
 };
 
 const SIDE: u32 = 224;
@@ -91,17 +91,19 @@ fn report(path: &Path, photos: &[Photo], techniques: &[Technique]) {
     }
 }
 
+type Run = Box<dyn FnMut(&Photo, &mut [u8])>;
+
 struct Technique {
     recipe: &'static str,
     name: &'static str,
-    run: Box<dyn FnMut(&Photo, &mut [u8])>,
+    run: Run,
     best: f64,
 }
 
 fn techniques() -> Vec<Technique> {
     let mut all = Vec::new();
     for (recipe, geometry) in [("train", train as fn(&Photo) -> &Geometry), ("validation", validation)] {
-        let mut add = |name, run: Box<dyn FnMut(&Photo, &mut [u8])>| {
+        let mut add = |name, run: Run| {
             all.push(Technique { recipe, name, run, best: f64::INFINITY });
         };
         let mut naive = Naive::default();
@@ -153,7 +155,7 @@ impl Ours {
         let mut rendering =
             self.renderer.begin(&geometry, Filter::Bilinear, &finish, out).expect("a good geometry");
         let mut take = |y: u32, strip: ImageRef<'_>| {
-            rendering.push((needed.x, needed.y + y), strip).expect("strips fit")
+            rendering.push((needed.x, needed.y + y), strip).expect("strips fit");
         };
         if matches!(way, Way::Dct | Way::FastDct) {
             let done =
