@@ -175,7 +175,7 @@ fn decode(
 }
 
 /// The same coefficients as a baseline file with optimised tables: same pixels, but a file that can be indexed.
-/// EXIF and ICC segments are kept.
+/// EXIF and ICC segments are kept. Damaged files, and progressive ones with scans missing, are refused.
 pub fn to_baseline(bytes: &[u8], max_pixels: u64) -> Result<Vec<u8>> {
     let mut made = Made::default();
     let mut message = [0; MESSAGE_BYTES];

@@ -335,6 +335,19 @@ int feedline_turbo_decode(const uint8_t *bytes, size_t length, const feedline_re
 
 /* ---- Transcode: the same coefficients as a baseline (sequential Huffman) file. ---- */
 
+/* Whether the scans gave every coefficient of every component to its last bit. */
+static int complete(j_decompress_ptr info)
+{
+  int component, i;
+  if (!info->progressive_mode || !info->coef_bits) return 1;
+  for (component = 0; component < info->num_components; component++) {
+    for (i = 0; i < DCTSIZE2; i++) {
+      if (info->coef_bits[component][i] != 0) return 0;
+    }
+  }
+  return 1;
+}
+
 int feedline_turbo_to_baseline(const uint8_t *bytes, size_t length, uint64_t max_pixels, uint8_t **out,
                                size_t *out_length, char *message)
 {
@@ -371,6 +384,9 @@ int feedline_turbo_to_baseline(const uint8_t *bytes, size_t length, uint64_t max
     ERREXIT(&from, JERR_IMAGE_TOO_BIG);
   }
   coefficients = jpeg_read_coefficients(&from);
+  /* libjpeg decodes damaged and incomplete files to pixels that no other file's coefficients give: it fills gaps and
+   * smooths blocks whose scans are missing. */
+  if (error.base.num_warnings != 0 || !complete(&from)) ERREXIT(&from, JERR_BAD_PROGRESSION);
   jpeg_copy_critical_parameters(&from, &to);
   to.optimize_coding = TRUE;
   to.write_JFIF_header = from.saw_JFIF_marker;

@@ -19,7 +19,10 @@ pub(crate) fn ycc(level: CpuLevel, rows: [&[u8]; 3], layout: PixelLayout, out: &
             unsafe { avx2::ycc(rows, layout, out) }
         }
         #[cfg(target_arch = "aarch64")]
-        CpuLevel::Neon => neon::ycc(rows, layout, out),
+        CpuLevel::Neon => {
+            // SAFETY: the level says that this CPU has NEON.
+            unsafe { neon::ycc(rows, layout, out) }
+        }
         CpuLevel::Scalar => scalar::ycc(rows, layout, out),
     }
 }

@@ -6,6 +6,7 @@ use crate::PixelLayout;
 
 const STEP: usize = 8;
 
+#[target_feature(enable = "neon")]
 pub(super) fn ycc(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) {
     let size = layout.bytes();
     let count = out.len() / size;
@@ -28,12 +29,14 @@ pub(super) fn ycc(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) {
     }
 }
 
+#[target_feature(enable = "neon")]
 fn load(samples: &[u8]) -> uint8x8_t {
     let samples = &samples[..STEP];
     // SAFETY: eight readable bytes.
     unsafe { vld1_u8(samples.as_ptr()) }
 }
 
+#[target_feature(enable = "neon")]
 fn store([red, green, blue]: [uint8x8_t; 3], layout: PixelLayout, out: &mut [u8]) {
     let out = &mut out[..STEP * layout.bytes()];
     // SAFETY: 24 or 32 writable bytes, as many as the layout's eight pixels take.
@@ -45,17 +48,20 @@ fn store([red, green, blue]: [uint8x8_t; 3], layout: PixelLayout, out: &mut [u8]
     }
 }
 
+#[target_feature(enable = "neon")]
 fn centred(v: uint8x8_t) -> int16x8_t {
     vsubq_s16(vreinterpretq_s16_u16(vmovl_u8(v)), vdupq_n_s16(128))
 }
 
 /// `(a * x + b * y) / 65536`, rounded.
+#[target_feature(enable = "neon")]
 fn scaled(a: int16x8_t, x: i16, b: int16x8_t, y: i16) -> int16x8_t {
     let low = vmlal_n_s16(vmull_n_s16(vget_low_s16(a), x), vget_low_s16(b), y);
     let high = vmlal_n_s16(vmull_n_s16(vget_high_s16(a), x), vget_high_s16(b), y);
     vcombine_s16(vrshrn_n_s32::<16>(low), vrshrn_n_s32::<16>(high))
 }
 
+#[target_feature(enable = "neon")]
 fn convert([y, cb, cr]: [uint8x8_t; 3]) -> [uint8x8_t; 3] {
     let luma = vreinterpretq_s16_u16(vmovl_u8(y));
     let (cb, cr) = (centred(cb), centred(cr));

@@ -90,7 +90,10 @@ pub(crate) fn transform(
             unsafe { avx2_reduced::quarter(run, quant, out, stride) }
         }
         #[cfg(target_arch = "aarch64")]
-        (CpuLevel::Neon, 8) => neon::full(run, quant, out, stride),
+        (CpuLevel::Neon, 8) => {
+            // SAFETY: the level says that this CPU has NEON.
+            unsafe { neon::full(run, quant, out, stride) }
+        }
         (_, 8) => scalar::full(run, quant, out, stride),
         (_, 4) => scalar::half(run, quant, out, stride),
         (_, 2) => scalar::quarter(run, quant, out, stride),

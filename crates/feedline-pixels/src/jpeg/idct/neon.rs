@@ -8,6 +8,7 @@ type Rows = [int16x8_t; 8];
 type Wide = [int32x4_t; 2];
 
 /// Transforms `run` into 8 rows of samples; the caller has checked the room.
+#[target_feature(enable = "neon")]
 pub(super) fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     let table = load(quant);
     for (i, block) in run.iter().enumerate() {
@@ -20,6 +21,7 @@ pub(super) fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) 
     }
 }
 
+#[target_feature(enable = "neon")]
 fn load(values: &[i16; 64]) -> Rows {
     std::array::from_fn(|y| {
         let row = &values[y * 8..y * 8 + 8];
@@ -28,6 +30,7 @@ fn load(values: &[i16; 64]) -> Rows {
     })
 }
 
+#[target_feature(enable = "neon")]
 fn transform(block: &Block, table: &Rows) -> [uint8x8_t; 8] {
     let raw = load(block);
     let below = raw[1..].iter().fold(vdupq_n_s16(0), |seen, &row| vorrq_s16(seen, row));
@@ -42,6 +45,7 @@ fn transform(block: &Block, table: &Rows) -> [uint8x8_t; 8] {
 }
 
 /// `a * x + b * y` in 32 bits.
+#[target_feature(enable = "neon")]
 fn products(a: int16x8_t, x: i16, b: int16x8_t, y: i16) -> Wide {
     [
         vmlal_n_s16(vmull_n_s16(vget_low_s16(a), x), vget_low_s16(b), y),
@@ -49,23 +53,28 @@ fn products(a: int16x8_t, x: i16, b: int16x8_t, y: i16) -> Wide {
     ]
 }
 
+#[target_feature(enable = "neon")]
 fn widen(v: int16x8_t) -> Wide {
     [vshll_n_s16::<13>(vget_low_s16(v)), vshll_n_s16::<13>(vget_high_s16(v))]
 }
 
+#[target_feature(enable = "neon")]
 fn add(a: Wide, b: Wide) -> Wide {
     [vaddq_s32(a[0], b[0]), vaddq_s32(a[1], b[1])]
 }
 
+#[target_feature(enable = "neon")]
 fn sub(a: Wide, b: Wide) -> Wide {
     [vsubq_s32(a[0], b[0]), vsubq_s32(a[1], b[1])]
 }
 
+#[target_feature(enable = "neon")]
 fn descale<const SHIFT: i32>(v: Wide) -> int16x8_t {
     vcombine_s16(vqmovn_s32(vrshrq_n_s32::<SHIFT>(v[0])), vqmovn_s32(vrshrq_n_s32::<SHIFT>(v[1])))
 }
 
 /// One 8-point pass down the columns; the scalar kernel's `eight`.
+#[target_feature(enable = "neon")]
 fn pass<const SHIFT: i32>(v: Rows) -> Rows {
     let sum = widen(vaddq_s16(v[0], v[4]));
     let difference = widen(vsubq_s16(v[0], v[4]));
@@ -93,10 +102,12 @@ fn pass<const SHIFT: i32>(v: Rows) -> Rows {
     ]
 }
 
+#[target_feature(enable = "neon")]
 fn zip_pairs(a: int16x8_t, b: int16x8_t) -> [int32x4_t; 2] {
     [vreinterpretq_s32_s16(vzip1q_s16(a, b)), vreinterpretq_s32_s16(vzip2q_s16(a, b))]
 }
 
+#[target_feature(enable = "neon")]
 fn transpose(v: Rows) -> Rows {
     let (a, b) = (zip_pairs(v[0], v[1]), zip_pairs(v[2], v[3]));
     let (c, d) = (zip_pairs(v[4], v[5]), zip_pairs(v[6], v[7]));
