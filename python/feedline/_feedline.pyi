@@ -58,7 +58,7 @@ class Dataset:
 
 @final
 class Loader:
-    """A loader; options are JSON."""
+    """A loader; options are JSON, a sampler's weights or indices eight bytes each."""
 
     def __new__(cls, dataset: Dataset, options: str, numbers: bytes | None = None) -> Loader: ...
     def __len__(self) -> int: ...
