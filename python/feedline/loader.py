@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _feedline
+from .callback import Callables, split
 from .dataset import Dataset, Mix, Uri
 from .dataset import open as open_dataset
-from .errors import ClosedError, OptionError, StateError
+from .errors import ClosedError, DataError, OptionError, StateError
 from .options import DEFAULTS, LoaderOptions, refuse_unknown
 from .output import Converter
 from .ranks import discover
@@ -92,6 +93,10 @@ class Loader:
 
     def _start(self) -> None:
         spec, numbers = _core_options(self._knobs, self._dataset)
+        functions = _functions(self._knobs["transforms"], self._dataset)
+        if not functions and self._knobs["multiprocessing_context"] != "forkserver":
+            raise OptionError("multiprocessing_context: only for T.Python transforms, of which there are none here")
+        self._callables = Callables(functions, self._knobs) if functions else None
         self._core = _feedline.Loader(self._dataset._core, json.dumps(spec), numbers)  # noqa: SLF001 - same package
         if self._weights is not None:
             self._core.set_weights(self._weights)
@@ -108,7 +113,9 @@ class Loader:
             # left alone; it knows that it is in the wrong process.
             self._start()
         epoch, first = self._next
-        core = self._core.epoch(epoch, first)
+        core: Any = self._core.epoch(epoch, first)
+        if self._callables is not None:
+            core = self._callables.epoch(core, epoch)
         self._latest = _Progress(epoch, first, self._global_batch(), len(core))
         self._next = (epoch + 1, 0)
         return _Batches(self, core, self._latest)
@@ -199,6 +206,8 @@ class Loader:
         of the next.
         """
         state: dict[str, Any] = json.loads(self._core.state(*self._position()))
+        if self._callables is not None:
+            state["python"] = self._callables.names()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
@@ -209,7 +218,11 @@ class Loader:
         """
         if not isinstance(state, Mapping):
             raise StateError(f"saved state does not fit: a {type(state).__name__} is not a state")
-        epoch, samples = self._core.check_state(json.dumps(dict(state)), strict)
+        here = self._callables.names() if self._callables is not None else None
+        if strict and state.get("python") != here:
+            raise StateError(f"saved state does not fit: T.Python was {state.get('python')}, is {here}")
+        own = {name: value for name, value in state.items() if name != "python"}
+        epoch, samples = self._core.check_state(json.dumps(own), strict)
         self._next = (epoch, samples)
         self._latest = None
 
@@ -226,6 +239,8 @@ class Loader:
         """Stops all threads. Batches you have stay valid."""
         if self._process == os.getpid():
             self._core.close()
+            if self._callables is not None:
+                self._callables.close()
         self._closed = True
 
     def __enter__(self) -> Loader:
@@ -269,7 +284,7 @@ class _Progress:
 class _Batches:
     """One pass over an epoch."""
 
-    def __init__(self, loader: Loader, core: _feedline.Epoch, progress: _Progress) -> None:
+    def __init__(self, loader: Loader, core: Any, progress: _Progress) -> None:
         self._loader = loader
         self._core = core
         self._progress = progress
@@ -287,7 +302,12 @@ class _Batches:
                 "this iteration was begun before a fork; its threads exist only in the parent process\n"
                 "hint: call iter() again in the child"
             )
-        made = self._core.next()
+        try:
+            made = self._core.next()
+        except DataError:
+            # The batch with the bad sample is lost; what comes next is the one after it.
+            self._progress.received += 1
+            raise
         if made is None:
             raise StopIteration
         self._progress.received += 1
@@ -307,10 +327,9 @@ def _resolve(knobs: dict[str, Any]) -> dict[str, Any]:
     knobs["memory_format"] = _name("memory_format", knobs["memory_format"], ("channels_first", "channels_last"))
     if knobs["cache_dir"] is not None:
         raise OptionError("cache_dir: this version reads local data only, which need no cache")
-    if knobs["multiprocessing_context"] not in ("fork", "spawn", "forkserver", None):
-        raise OptionError("multiprocessing_context: not one of 'fork', 'spawn', 'forkserver'")
-    if knobs["multiprocessing_context"] != "forkserver":
-        raise OptionError("multiprocessing_context: only for Python-callable transforms, of which there are none here")
+    context = knobs["multiprocessing_context"]
+    if context not in ("fork", "spawn", "forkserver") and not hasattr(context, "Process"):
+        raise OptionError("multiprocessing_context: not one of 'fork', 'spawn', 'forkserver', nor a context")
     sampler = knobs["sampler"]
     if sampler is not None and not isinstance(sampler, Sampler):
         knobs["sampler"] = Indices(sampler)
@@ -367,20 +386,35 @@ def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, A
 
 
 def _transforms(transforms: Any, dataset: Dataset) -> dict[str, Any]:
+    return {field: _field_transforms(field, value) for field, value in _by_field(transforms, dataset).items()}
+
+
+def _by_field(transforms: Any, dataset: Dataset) -> Mapping[str, Any]:
     if transforms is None:
         return {}
-    if not isinstance(transforms, Mapping):
-        images = [name for name, kind in dataset.schema.items() if kind == "image"]
-        if len(images) != 1:
-            raise OptionError(f"transforms: a list is for a data set with one image field; this one has {images}")
-        transforms = {images[0]: transforms}
-    return {field: _field_transforms(field, value) for field, value in transforms.items()}
+    if isinstance(transforms, Mapping):
+        return transforms
+    images = [name for name, kind in dataset.schema.items() if kind == "image"]
+    if len(images) != 1:
+        raise OptionError(f"transforms: a list is for a data set with one image field; this one has {images}")
+    return {images[0]: transforms}
 
 
 def _field_transforms(field: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {view: _specs(f"{field}.{view}", ops) for view, ops in value.items()}
-    return _specs(field, value)
+        return {view: _specs(f"{field}.{view}", split(f"{field}.{view}", ops)[0]) for view, ops in value.items()}
+    return _specs(field, split(field, value)[0])
+
+
+def _functions(transforms: Any, dataset: Dataset) -> dict[str, list[Callable[..., Any]]]:
+    """The user's own functions by column."""
+    found = {}
+    for field, value in _by_field(transforms, dataset).items():
+        views = (
+            {f"{field}.{view}": ops for view, ops in value.items()} if isinstance(value, Mapping) else {field: value}
+        )
+        found.update({name: split(name, ops)[1] for name, ops in views.items()})
+    return {name: functions for name, functions in found.items() if functions}
 
 
 def _specs(where: str, ops: Any) -> list[dict[str, Any]]:

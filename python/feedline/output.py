@@ -100,7 +100,7 @@ def _check_collate(collate: object) -> None:
 
 def _numpy_array(buffer: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(buffer)
-    if buffer.dtype != "bfloat16":
+    if isinstance(buffer, np.ndarray) or buffer.dtype != "bfloat16":
         return array
     try:
         import ml_dtypes  # noqa: PLC0415 - only for a type that NumPy lacks
@@ -113,7 +113,7 @@ def _numpy_array(buffer: Any) -> np.ndarray[Any, Any]:
 def _torch_array(buffer: Any) -> Any:
     import torch  # noqa: PLC0415 - optional, imported only where used
 
-    if buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
+    if not isinstance(buffer, np.ndarray) and buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
         return torch.utils.dlpack.from_dlpack(buffer)
     return torch.from_numpy(np.asarray(buffer))
 

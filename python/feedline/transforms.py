@@ -13,7 +13,7 @@ True
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ __all__ = [
     "CenterCrop",
     "Normalize",
     "Pad",
+    "Python",
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
@@ -294,6 +295,30 @@ class ToTensor(Transform):
     def to_spec(self) -> None:
         """Nothing to do."""
         return
+
+
+@dataclass(frozen=True)
+class Python(Transform):
+    """A function of your own, in worker processes (threads on a free-threaded Python). Comes last.
+
+    It gets one image as the transforms before it leave it, a NumPy array, and gives an array. If it has a parameter
+    `rng`, it gets a `numpy.random.Generator` drawn from (seed, epoch, sample, view): use no other randomness, and the
+    results do not depend on workers, ranks or restarts. Much slower than the engine's own transforms.
+
+    >>> import numpy as np
+    >>> Python(np.flipud)
+    Python(function=<...flipud at ...>)
+    """
+
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise OptionError(f"T.Python: {self.function!r} cannot be called")
+
+    def to_spec(self) -> dict[str, Any]:
+        """Not for the engine."""
+        raise OptionError("transforms: T.Python must come last, and for an image field")
 
 
 def _channels(name: str, value: float | Sequence[float]) -> tuple[float, float, float]:
