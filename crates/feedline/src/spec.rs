@@ -44,7 +44,7 @@ pub enum Sampler {
         /// Samples per block; about 4 MiB of them if `None`.
         #[serde(default)]
         block: Option<u64>,
-        /// Blocks per window; 32 if `None`.
+        /// Blocks per window; 256 if `None`.
         #[serde(default)]
         window: Option<u64>,
     },
