@@ -306,8 +306,8 @@ class Python(Transform):
     results do not depend on workers, ranks or restarts. Much slower than the engine's own transforms.
 
     >>> import numpy as np
-    >>> Python(np.flipud)
-    Python(function=<...flipud at ...>)
+    >>> Python(np.flipud).function.__name__
+    'flipud'
     """
 
     function: Callable[..., Any]

@@ -1,0 +1,140 @@
+//! Going on with a run from Rust: the rest is the same, wherever it stopped and on however many ranks.
+
+use std::sync::Arc;
+
+use feedline::{
+    Dataset, Error, FieldSet, FieldSpec, Fingerprint, Format, Kind, Loader, LoaderOptions, Location, Result,
+    SampleBuffer, Sampler, Schema, Shuffle, State, Value,
+};
+
+/// Samples that are only numbers; every seventh is of class 1.
+#[derive(Debug)]
+struct Numbers(u64, Schema);
+
+impl Format for Numbers {
+    fn name(&self) -> &'static str {
+        "numbers"
+    }
+
+    fn len(&self) -> u64 {
+        self.0
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.1
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint([self.0 as u8; 16])
+    }
+
+    fn read(&self, sample: u64, _fields: &FieldSet, into: &mut SampleBuffer) -> Result<(), Error> {
+        into.reset(1);
+        into.set(0, Value::Int(i64::from(sample % 7 == 0)));
+        Ok(())
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        Location::new("numbers").with_sample(sample)
+    }
+}
+
+fn numbers(length: u64) -> Dataset {
+    let schema = Schema { fields: vec![FieldSpec::new("label", Kind::Int)], classes: None };
+    Dataset::from_format(Arc::new(Numbers(length, schema)), "numbers")
+}
+
+fn orders(length: u64) -> Vec<LoaderOptions> {
+    let options = LoaderOptions::default;
+    let samplers = [
+        Sampler::Random { replacement: true, num_samples: None },
+        Sampler::Block { block: Some(5), window: Some(3) },
+        Sampler::Weighted { weights: vec![1.0; length as usize], num_samples: Some(53), replacement: true },
+        Sampler::Balanced { field: "label".to_owned(), num_samples: Some(60) },
+        Sampler::Mix { lengths: vec![10, length - 10], weights: vec![0.5, 0.5], num_samples: 70 },
+    ];
+    [options(), options().with_shuffle(Shuffle::Full), options().with_shuffle(Shuffle::Block)]
+        .into_iter()
+        .chain(samplers.into_iter().map(|sampler| options().with_sampler(sampler)))
+        .collect()
+}
+
+fn indices(batch: &feedline::Batch) -> Vec<i64> {
+    let column = batch.column("index").expect("every batch has it");
+    (0..batch.rows())
+        .map(|row| i64::from_le_bytes(column.row(row).try_into().expect("eight bytes")))
+        .collect()
+}
+
+/// Global batches of an epoch from `state` on, put together from all ranks, with the state after each.
+fn run(options: &LoaderOptions, world: u64, state: Option<&State>) -> (Vec<Vec<i64>>, Vec<State>) {
+    let (mut batches, mut states): (Vec<Vec<i64>>, Vec<State>) = (Vec::new(), Vec::new());
+    for rank in 0..world {
+        let options = options.clone().with_batch_size(12 / world).with_rank(rank, world).with_num_workers(2);
+        let loader = Loader::new(numbers(83), options).unwrap();
+        let mut epoch = match state {
+            Some(state) => loader.resume(state).unwrap(),
+            None => loader.epoch(4).unwrap(),
+        };
+        let mut number = 0;
+        let mut taken = vec![epoch.state()];
+        while let Some(batch) = epoch.next_batch().unwrap() {
+            if rank == 0 {
+                batches.push(Vec::new());
+            }
+            batches[number].extend(indices(&batch));
+            taken.push(epoch.state());
+            number += 1;
+        }
+        assert_eq!(number, batches.len(), "every rank has as many batches");
+        if rank == 0 {
+            states = taken;
+        } else {
+            assert_eq!(states, taken, "states are the same on every rank");
+        }
+    }
+    (batches, states)
+}
+
+#[test]
+fn the_rest_is_the_same_on_any_number_of_ranks() {
+    for options in orders(83) {
+        let (whole, states) = run(&options, 2, None);
+        for (done, state) in states.iter().enumerate().take(whole.len()) {
+            let text = serde_json::to_string(state).unwrap();
+            assert!(text.len() < 1024);
+            let state = State::from_json(&text).unwrap();
+            for world in [1, 3, 4] {
+                let (rest, _) = run(&options, world, Some(&state));
+                assert_eq!(rest, whole[done..], "{options:?}: batch {done}, then {world} ranks");
+            }
+        }
+        let last = states.last().unwrap();
+        assert_eq!((last.epoch, last.samples), (5, 0));
+    }
+}
+
+#[test]
+fn another_run_is_refused_with_the_difference() {
+    let loader = |options| Loader::new(numbers(83), options).unwrap();
+    let state = loader(LoaderOptions::default().with_seed(1)).epoch(0).unwrap().state();
+    let other = loader(LoaderOptions::default().with_seed(2).with_shuffle(Shuffle::Full));
+    let message = other.resume(&state).unwrap_err().to_string();
+    assert!(message.contains("seed was 1, is 2; the order was sequential, is full shuffle"), "{message}");
+    assert!(Loader::new(numbers(84), LoaderOptions::default().with_seed(1)).unwrap().resume(&state).is_err());
+}
+
+#[test]
+fn a_mixture_draws_by_weight_and_may_change_them() {
+    let (dataset, sampler) = feedline::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
+    let loader =
+        Loader::new(dataset, LoaderOptions::default().with_batch_size(40).with_sampler(sampler)).unwrap();
+    let share = |epoch| {
+        let batch = loader.epoch(epoch).unwrap().next_batch().unwrap().unwrap();
+        indices(&batch).into_iter().filter(|i| *i < 10).count()
+    };
+    assert_eq!(share(0), 10);
+    loader.set_weights(&[1.0, 1.0]).unwrap();
+    assert_eq!(share(1), 20);
+    assert!(loader.set_weights(&[1.0]).is_err());
+}
