@@ -29,6 +29,7 @@ def pack(
     shorter_side: int | None = None,
     longer_side: int | None = None,
     quality: int | None = None,
+    baseline: bool = False,
     part_bytes: int | None = None,
     workers: int = 0,
     progress: bool = True,
@@ -43,6 +44,9 @@ def pack(
     each field holds; otherwise the first dict tells). Packing is parallel and crash-safe: killed at any moment,
     the same call goes on where it stopped, and the result is the same to the byte. An iterable cannot be asked
     again and starts anew.
+
+    With `image="jpeg"` the original bytes are kept bit for bit; `baseline=True` rewrites progressive files without loss
+    (only sequential ones can be decoded in part). `shorter_side`, `longer_side` and `quality` write images anew.
 
     >>> import feedline as fl
     >>> packed = fl.pack(example_folder, tmp_path / "animals", progress=False)
@@ -60,6 +64,7 @@ def pack(
             "shorter_side": shorter_side,
             "longer_side": longer_side,
             "quality": quality,
+            "baseline": baseline,
             "part_bytes": part_bytes,
             "workers": workers,
             "on_error": on_error,

@@ -77,6 +77,9 @@ pub(crate) struct PackArgs {
     /// JPEG quality of images that are encoded anew
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: Option<u8>,
+    /// Rewrite progressive JPEGs as baseline ones, without loss: about a tenth larger, and faster to load in part
+    #[arg(long)]
+    pub(crate) baseline: bool,
     /// About how large each file of the pack is, such as 256M [default: by the size of the data, at most 256M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) part_bytes: Option<u64>,

@@ -59,6 +59,7 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         shorter_side: args.shorter_side,
         longer_side: args.longer_side,
         quality: args.quality,
+        baseline: args.baseline,
         part_bytes: args.part_bytes,
         workers: args.workers,
         on_error: match args.on_error {

@@ -23,6 +23,9 @@ const LIMIT: u64 = 1 << 28;
 
 struct Photo {
     bytes: Vec<u8>,
+    /// What `pack --baseline` stores: progressive files rewritten without loss, others as they are.
+    baseline: Vec<u8>,
+    progressive: bool,
     index: Option<Vec<u8>>,
     coefficients: Vec<u8>,
     size: Size,
@@ -79,6 +82,12 @@ fn report(path: &Path, photos: &[Photo], techniques: &[Technique]) {
     let name =
         path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
     println!("\n{name}: {} photos, {megapixels:.2} MP on average\n", photos.len());
+    let progressive = photos.iter().filter(|p| p.progressive).count();
+    if progressive > 0 {
+        println!(
+            "{progressive} of them are progressive; the ways with an index read them as `pack --baseline` stores them.\n"
+        );
+    }
     println!("| recipe | technique | us/image | x naive |");
     println!("|---|---|--:|--:|");
     let mut naive = 0.0;
@@ -162,9 +171,10 @@ impl Ours {
                 self.dct.decode_region(&photo.coefficients, needed, scale, PixelLayout::Rgbx, &mut take);
             done.expect("checked when loaded");
         } else {
-            let index = if way == Way::Jpeg { None } else { photo.index.as_deref() };
-            let done =
-                self.jpeg.decode_region(&photo.bytes, index, needed, scale, PixelLayout::Rgbx, &mut take);
+            let plain = way == Way::Jpeg;
+            let (bytes, index) =
+                if plain { (&photo.bytes, None) } else { (&photo.baseline, photo.index.as_deref()) };
+            let done = self.jpeg.decode_region(bytes, index, needed, scale, PixelLayout::Rgbx, &mut take);
             done.expect("checked when loaded");
         }
         rendering.finish().expect("all rows were pushed");
@@ -265,12 +275,14 @@ impl Photo {
         }
         let size = turbo::header(&bytes).ok()?.size;
         let coefficients = dct::encode(&bytes, LIMIT).ok()?;
-        let index = Decoder::new().build_index(&bytes);
+        let progressive = feedline_pixels::jpeg::probe(&bytes).ok()?.progressive;
+        let baseline = if progressive { turbo::to_baseline(&bytes, LIMIT).ok()? } else { bytes.clone() };
+        let index = Decoder::new().build_index(&baseline);
         let crop = random.resized_crop(size);
         let train = Geometry::crop_resize(size, crop, Size::new(SIDE, SIDE));
         let validation = Geometry::resize_center_crop(size, shorter(size, 256), Size::new(SIDE, SIDE));
         let train = train.with_flip_horizontal(random.unit() < 0.5);
-        Some(Photo { bytes, index, coefficients, size, train, validation })
+        Some(Photo { bytes, baseline, progressive, index, coefficients, size, train, validation })
     }
 }
 

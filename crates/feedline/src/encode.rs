@@ -55,6 +55,8 @@ pub struct PackSettings {
     pub longer_side: Option<u32>,
     /// With `jpeg`: write every image anew with this quality, 1 to 100.
     pub quality: Option<u8>,
+    /// With `jpeg`: rewrite progressive JPEGs as baseline ones, without loss, so that they can be indexed.
+    pub baseline: bool,
     /// About how large a part is.
     pub part_bytes: Option<u64>,
     /// Threads; 0 for all usable cores.
@@ -74,6 +76,7 @@ impl Default for PackSettings {
             shorter_side: None,
             longer_side: None,
             quality: None,
+            baseline: false,
             part_bytes: None,
             workers: 0,
             on_error: OnPackError::Raise,
@@ -114,6 +117,7 @@ impl PackSettings {
                 shorter_side: self.shorter_side,
                 longer_side: self.longer_side,
                 quality: self.quality,
+                baseline: self.baseline,
             }),
         };
         Ok(PackOptions {
@@ -136,6 +140,9 @@ impl PackSettings {
         }
         if self.quality.is_some() && self.image != StoredImage::Jpeg {
             return Err(Error::option("quality", "only for image='jpeg'"));
+        }
+        if self.baseline && self.image != StoredImage::Jpeg {
+            return Err(Error::option("baseline", "only for image='jpeg'"));
         }
         if self.quality.is_some_and(|q| !(1..=100).contains(&q)) {
             return Err(Error::option("quality", "must be between 1 and 100"));
@@ -212,6 +219,7 @@ struct Encoder {
     shorter_side: Option<u32>,
     longer_side: Option<u32>,
     quality: Option<u8>,
+    baseline: bool,
 }
 
 impl ImageEncoder for Encoder {
@@ -219,10 +227,11 @@ impl ImageEncoder for Encoder {
         let image = self.image.name();
         let part = |name: &str, value: Option<u32>| value.map(|v| format!(" {name}={v}")).unwrap_or_default();
         format!(
-            "{image}{}{}{}",
+            "{image}{}{}{}{}",
             part("shorter_side", self.shorter_side),
             part("longer_side", self.longer_side),
-            part("quality", self.quality.map(u32::from))
+            part("quality", self.quality.map(u32::from)),
+            if self.baseline { " baseline" } else { "" }
         )
     }
 
@@ -260,6 +269,13 @@ impl Encoder {
         }
         if out.meta.encoding != ImageEncoding::Jpeg {
             return Ok(());
+        }
+        if self.baseline
+            && out.bytes.is_none()
+            && jpeg::probe(input.bytes).is_ok_and(|header| header.progressive)
+        {
+            // A damaged file cannot be rewritten; it is kept as it is.
+            out.bytes = turbo::to_baseline(input.bytes, MAX_PIXELS).ok();
         }
         let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
         // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) stay as they are.
