@@ -138,14 +138,38 @@ def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
         warnings.warn("pin_memory: torch sees no CUDA device, so nothing is page-locked", stacklevel=4)
         pin = False
     target = None if device is None else torch.device(device)
-    non_blocking = bool(knobs["non_blocking"])
+    copy = None if target is None else _copier(torch, target, non_blocking=bool(knobs["non_blocking"]))
 
     def move(tensor: Any) -> Any:
         if pin:
             tensor = tensor.pin_memory()
-        return tensor if target is None else tensor.to(target, non_blocking=non_blocking)
+        return tensor if copy is None else copy(tensor)
 
     return move
+
+
+def _copier(torch: Any, target: Any, *, non_blocking: bool) -> Callable[[Any], Any]:
+    """Copies a tensor to `target`; to a CUDA device on a stream of its own unless that is not wanted.
+
+    A copy on the user's own stream would wait for the training step that is queued there. On another stream it runs
+    beside it; the user's stream waits for the copy alone, and the memory is kept until that stream is done with it.
+    """
+    if target.type != "cuda" or not non_blocking:
+        return lambda tensor: tensor.to(target, non_blocking=non_blocking)
+    streams: list[Any] = []
+
+    def copy(tensor: Any) -> Any:
+        if not streams:
+            # Made with the first batch: a loader that is only built, or pickled, touches no device.
+            streams.append(torch.cuda.Stream(target))
+        with torch.cuda.stream(streams[0]):
+            moved = tensor.to(target, non_blocking=True)
+        current = torch.cuda.current_stream(target)
+        current.wait_stream(streams[0])
+        moved.record_stream(current)
+        return moved
+
+    return copy
 
 
 def _stack(name: str, ragged: Ragged) -> Any:
