@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
+import numpy as np
+
 from . import _feedline
 from .errors import OptionError
 
@@ -75,11 +77,14 @@ class Dataset:
     def select(self, indices: Iterable[int]) -> Dataset:
         """Only these samples, in this order."""
         count = len(self)
-        chosen = [int(i) + count if i < 0 else int(i) for i in indices]
-        outside = next((i for i in chosen if not 0 <= i < count), None)
-        if outside is not None:
-            raise IndexError(f"sample {outside} of {count}")
-        return Dataset(self._core.select(chosen), decoded=self._decoded)
+        given = np.asarray(indices if hasattr(indices, "__array__") or isinstance(indices, range) else list(indices))
+        if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+            raise OptionError("select: not a list of whole numbers")
+        chosen = np.where(given < 0, given + count, given).astype("<i8")
+        outside = given[(chosen < 0) | (chosen >= count)]
+        if outside.size:
+            raise IndexError(f"sample {outside[0]} of {count}")
+        return Dataset(self._core.select(chosen.tobytes()), decoded=self._decoded)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._core.spec(), self._decoded)

@@ -137,6 +137,21 @@ def test_a_broken_off_loop_is_gone_on_with(tiny):
     assert fresh.state_dict()["epoch"] == 1
 
 
+def test_a_batch_that_failed_counts_as_received(tmp_path):
+    for number in range(8):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{number}.jpg")
+    (tmp_path / "1.jpg").write_bytes(b"no picture")
+    knobs = {"batch_size": 2, "output": "numpy", "transforms": [T.CenterCrop(8)], "num_workers": 1}
+    loader = fl.Loader(fl.open(tmp_path), **knobs)
+    running = iter(loader)
+    with pytest.raises(fl.SampleError):
+        next(running)
+    assert next(running)["index"].tolist() == [2, 3]
+    fresh = fl.Loader(fl.open(tmp_path), **knobs)
+    fresh.load_state_dict(loader.state_dict())
+    assert next(iter(fresh))["index"].tolist() == [4, 5]
+
+
 def test_states_are_small_and_plain(tiny):
     loader = fl.Loader(tiny, batch_size=4, **knobs_of("weighted", views=True))
     text = json.dumps(loader.state_dict())

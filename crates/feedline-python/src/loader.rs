@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::dataset::PyDataset;
+use crate::dataset::{PyDataset, eights};
 use crate::error::{OrRaise, describe, raise};
 use crate::handoff::Buffer;
 use crate::wait::LISTEN_EVERY;
@@ -93,10 +93,6 @@ impl PyLoader {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.loader.close());
     }
-}
-
-fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
-    bytes.chunks_exact(8).map(|eight| eight.try_into().expect("chunks of eight"))
 }
 
 /// `feedline::Epoch`.

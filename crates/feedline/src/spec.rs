@@ -315,6 +315,32 @@ impl LoaderOptions {
         self
     }
 
+    /// For a process that feeds one GPU: threads that stay between epochs, and as many as there are cores.
+    pub fn gpu_optimized(self) -> Self {
+        self.with_persistent_workers(true).with_num_workers(0)
+    }
+
+    /// The same for one of several processes; every rank gets as many batches as the others.
+    pub fn distributed_optimized(self, rank: u64, world_size: u64) -> Self {
+        self.gpu_optimized().with_rank(rank, world_size)
+    }
+
+    /// One thread, nothing kept or tuned, an error after ten seconds without a batch.
+    pub fn debug_mode(mut self) -> Self {
+        self.timeout = Some(10.0);
+        self.with_num_workers(1).with_persistent_workers(false).with_auto_tune(false)
+    }
+
+    /// Several named views of the image field `field`.
+    pub fn with_views(
+        mut self,
+        field: impl Into<String>,
+        views: impl IntoIterator<Item = (String, Vec<Transform>)>,
+    ) -> Self {
+        self.transforms.insert(field.into(), FieldTransforms::Views(views.into_iter().collect()));
+        self
+    }
+
     /// Reads options from JSON; unknown names are an error that lists the known ones.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| Error::option("options", e.to_string()))
@@ -367,6 +393,33 @@ mod tests {
             .with_transforms("image", vec![Transform::resize_shorter(256), Transform::center_crop(224)]);
         let text = serde_json::to_string(&options).unwrap();
         assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
+    }
+
+    #[test]
+    fn presets_set_what_they_say() {
+        let debug = LoaderOptions::default().debug_mode();
+        assert_eq!((debug.num_workers, debug.persistent_workers, debug.timeout), (1, false, Some(10.0)));
+        let ranked = LoaderOptions::default().with_num_workers(3).distributed_optimized(1, 4);
+        assert_eq!((ranked.rank, ranked.world_size, ranked.num_workers), (1, 4, 0));
+        let views = [("a".to_owned(), vec![Transform::center_crop(8)])];
+        assert!(LoaderOptions::default().with_views("image", views).check().is_ok());
+    }
+
+    #[test]
+    fn samplers_survive_json() {
+        for sampler in [
+            Sampler::Sequential,
+            Sampler::Random { replacement: true, num_samples: Some(3) },
+            Sampler::Block { block: Some(4), window: None },
+            Sampler::Weighted { weights: vec![0.5, 1.0], num_samples: None, replacement: false },
+            Sampler::Balanced { field: "label".to_owned(), num_samples: None },
+            Sampler::Mix { lengths: vec![1, 2], weights: vec![0.1, 0.9], num_samples: 7 },
+            Sampler::Buckets { field: None, sizes: vec![(1, 2)], shuffle: true },
+        ] {
+            let options = LoaderOptions::default().with_sampler(sampler);
+            let text = serde_json::to_string(&options).unwrap();
+            assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
+        }
     }
 
     #[test]
