@@ -8,6 +8,7 @@ threads do the same without copies.
 from __future__ import annotations
 
 import inspect
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -26,10 +27,15 @@ from .transforms import Python
 if TYPE_CHECKING:
     from . import _feedline
 
-__all__ = ["Callables", "split"]
+__all__ = ["Callables", "split", "usable_cores"]
 
 Made = tuple[int, Sequence[tuple[Any, ...]]]
 Column = tuple[list[Callable[..., Any]], int]
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def split(field: str, ops: Any) -> tuple[list[Any], list[Callable[..., Any]]]:
@@ -49,7 +55,9 @@ class Callables:
         self._columns = {name: (functions, view) for view, (name, functions) in enumerate(sorted(columns.items()))}
         self._seed = int(knobs["seed"])
         self._context = knobs["multiprocessing_context"]
-        self._workers = int(knobs["num_workers"]) or len(os.sched_getaffinity(0))
+        self._workers = int(knobs["num_workers"]) or usable_cores()
+        # Threads of a free-threaded Python serve several loaders; this tells whose functions are meant.
+        self._token = next(_tokens)
         self._ahead = int(knobs["prefetch"] or 2)
         self._timeout = knobs["timeout"]
         self._persistent = bool(knobs["persistent_workers"])
@@ -81,7 +89,9 @@ class Callables:
                 size = max(1, -(-len(rows) // (2 * self._workers)))
                 parts = range(0, len(rows), size)
                 submit = self._pool().submit
-                jobs.append((at, [submit(_apply, name, rows[p : p + size], keys[p : p + size]) for p in parts]))
+                jobs.append(
+                    (at, [submit(_apply, self._token, name, rows[p : p + size], keys[p : p + size]) for p in parts])
+                )
         return jobs
 
     def finish(self, made: Made, jobs: list[tuple[int, list[Future[Any]]]]) -> Made:
@@ -109,7 +119,7 @@ class Callables:
 
     def _pool(self) -> Executor:
         if self._executor is None:
-            start = (_start, ({name: functions for name, (functions, _) in self._columns.items()},))
+            start = (_start, (self._token, {name: functions for name, (functions, _) in self._columns.items()}))
             if getattr(sys, "_is_gil_enabled", lambda: True)():
                 context = (
                     multiprocessing.get_context(self._context) if isinstance(self._context, str) else self._context
@@ -205,13 +215,15 @@ def _joined(rows: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, Any, Any]:
     return np.concatenate([row.ravel() for row in rows]), offsets, [row.shape for row in rows]
 
 
-# In a worker: the functions by column, and whether each wants random numbers.
-_functions: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
+_tokens = itertools.count()
+
+# In a worker: the functions by loader and column, and whether each wants random numbers.
+_functions: dict[tuple[int, str], list[tuple[Callable[..., Any], bool]]] = {}
 
 
-def _start(columns: Mapping[str, list[Callable[..., Any]]]) -> None:
+def _start(token: int, columns: Mapping[str, list[Callable[..., Any]]]) -> None:
     for name, functions in columns.items():
-        _functions[name] = [(function, _wants_rng(function)) for function in functions]
+        _functions[token, name] = [(function, _wants_rng(function)) for function in functions]
 
 
 def _wants_rng(function: Callable[..., Any]) -> bool:
@@ -222,7 +234,7 @@ def _wants_rng(function: Callable[..., Any]) -> bool:
 
 
 def _apply(
-    name: str, rows: list[Any], keys: Sequence[tuple[int, ...]]
+    token: int, name: str, rows: list[Any], keys: Sequence[tuple[int, ...]]
 ) -> tuple[list[Any] | None, tuple[int, str] | None]:
     """Rows through the functions. A failure comes back as the sample and its traceback, not as an exception."""
     results = []
@@ -231,7 +243,7 @@ def _apply(
         rng = np.random.default_rng(key)
         try:
             value = row
-            for function, wants_rng in _functions[name]:
+            for function, wants_rng in _functions[token, name]:
                 value = function(value, rng=rng) if wants_rng else function(value)
             results.append(np.ascontiguousarray(value))
         except Exception:  # noqa: BLE001 - whatever the user's function raises is reported

@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
+from .callback import usable_cores
 from .samplers import Buckets
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _every_nth(loader: Loader, worker: int, workers: int) -> Iterator[dict[str, 
     knobs = loader._knobs  # noqa: SLF001 - same package
     epoch, first = loader._position()  # noqa: SLF001
     loader._next, loader._latest = (epoch + 1, 0), None  # noqa: SLF001 - for persistent workers: what comes after
-    threads = knobs["num_workers"] or max(1, len(os.sched_getaffinity(0)) // workers)
+    threads = knobs["num_workers"] or max(1, usable_cores() // workers)
     if isinstance(knobs["sampler"], Buckets):
         # Buckets cut their batches by the true world size, so all must be gone through.
         with loader._with_knobs(num_workers=threads) as own:  # noqa: SLF001

@@ -2,8 +2,7 @@
 //!
 //! Small sets hold a Fisher–Yates permutation (exactly uniform, a millisecond to make). Above [`TABLE_LIMIT`] a
 //! Feistel network over the next power of two, with cycle walking, is evaluated per position: no memory at all, a
-//! billion samples start at once. Eight rounds of a full 64-bit mixer; the statistical tests are below and
-//! in `tests/order.rs`.
+//! billion samples start at once. Eight rounds of a full 64-bit mixer; the statistical tests are below.
 
 use crate::random::{Draw, mix};
 
