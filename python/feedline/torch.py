@@ -30,6 +30,9 @@ def as_iterable(loader: Loader) -> BatchIterable:
     Give it to `DataLoader(..., batch_size=None)`. With `num_workers=N` each worker process makes every N-th batch, so
     that the `DataLoader` delivers exactly the batches of the loader itself, in its order, without duplicates. The
     loader's own threads are faster; this is for programs that cannot be changed.
+
+    Worker processes that are started anew for every epoch know only what this process knows: call `set_epoch` before
+    each. With `persistent_workers=True` they go on to the next epoch by themselves.
     """
     return BatchIterable(loader)
 

@@ -211,6 +211,23 @@ def test_inside_dataloader_workers(tiny, workers, knobs):
     assert [batch["index"].tolist() for batch in loader] == expected
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_dataloader_workers_over_several_epochs(tiny, persistent):
+    pytest.importorskip("torch")
+    from feedline.torch import as_iterable
+    from torch.utils.data import DataLoader
+
+    knobs = {**PLAIN, "output": "torch", "batch_size": 6, "shuffle": True}
+    plain = fl.Loader(tiny, **knobs)
+    shim = as_iterable(fl.Loader(tiny, **knobs))
+    workers = {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": persistent}
+    loader = DataLoader(shim, batch_size=None, **workers)
+    for epoch in range(3):
+        if not persistent:
+            shim.set_epoch(epoch)
+        assert [b["index"].tolist() for b in loader] == [b["index"].tolist() for b in plain], epoch
+
+
 def test_direct_crops_are_distributed_as_torchvisions(tmp_path):
     """`method="direct"` and torchvision's rejection: the same areas, ratios and places where everything fits."""
     torch = pytest.importorskip("torch")
