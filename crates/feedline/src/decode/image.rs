@@ -64,9 +64,7 @@ impl Opened<'_> {
 
     /// Whether the one-pass way is open.
     fn streams(&self) -> bool {
-        let encoded =
-            matches!(self.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct | ImageEncoding::Yuv420);
-        encoded && self.orientation == Orientation::Upright
+        self.encoding != ImageEncoding::File && self.orientation == Orientation::Upright
     }
 }
 
@@ -213,7 +211,9 @@ impl ImageDecoder {
     ) -> Result<Spent> {
         let begun = Instant::now();
         let (scale, geometry) = match mode {
-            DecodeMode::Fast if picture.encoding != ImageEncoding::Yuv420 => shrink(&step.geometry),
+            DecodeMode::Fast if matches!(picture.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct) => {
+                shrink(&step.geometry)
+            }
             _ => (Scale::Full, step.geometry),
         };
         let mut transform = Duration::ZERO;
@@ -227,14 +227,16 @@ impl ImageDecoder {
                 }
                 transform += begun.elapsed();
             };
-            self.jpeg.decode_region(
-                picture.bytes,
-                picture.index,
-                needed,
-                scale,
-                PixelLayout::Rgbx,
-                &mut take,
-            )?;
+            let (bytes, layout) = (picture.bytes, PixelLayout::Rgbx);
+            match picture.encoding {
+                ImageEncoding::Dct => self.dct.decode_region(bytes, needed, scale, layout, &mut take)?,
+                ImageEncoding::Yuv420 => {
+                    check_area(picture.stored, self.max_pixels)?;
+                    self.yuv.decode_region(bytes, picture.stored, needed, layout, &mut take)?;
+                }
+                ImageEncoding::Rgb => take(0, raw_rgb(picture)?.crop(needed)?),
+                _ => drop(self.jpeg.decode_region(bytes, picture.index, needed, scale, layout, &mut take)?),
+            }
             failure?;
         }
         rendering.finish()?;
