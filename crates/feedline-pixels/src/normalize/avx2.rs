@@ -48,6 +48,8 @@ struct Single;
 struct Half;
 struct Brain;
 
+// Not streamed past the caches, though a batch is larger than they are: `_mm256_stream_ps` took the resize and normalise
+// of a 224 × 224 image from 95 to 140 µs (Zen 3, three planes at once).
 impl Store for Single {
     const BYTES: usize = 4;
     #[inline(always)]
