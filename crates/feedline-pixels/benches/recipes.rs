@@ -159,7 +159,7 @@ impl Ours {
     fn run(&mut self, photo: &Photo, geometry: &Geometry, way: Way, out: &mut [u8]) {
         let finish = Finish::tensor(Dtype::F32, Normalise::IMAGENET);
         let fast = matches!(way, Way::FastIndexed | Way::FastDct);
-        let (scale, geometry) = if fast { shrink(geometry) } else { (Scale::Full, *geometry) };
+        let (scale, geometry) = if fast { Scale::reduce(geometry) } else { (Scale::Full, *geometry) };
         let needed = geometry.needed(Filter::Bilinear).expect("boxes lie inside");
         let mut rendering =
             self.renderer.begin(&geometry, Filter::Bilinear, &finish, out).expect("a good geometry");
@@ -179,29 +179,6 @@ impl Ours {
         }
         rendering.finish().expect("all rows were pushed");
     }
-}
-
-/// The rule of the engine's `decode="fast"`: the largest reduction that still has the result's pixels.
-fn shrink(geometry: &Geometry) -> (Scale, Geometry) {
-    let fits = |factor: u32| {
-        geometry.crop.width >= geometry.resized.width * factor
-            && geometry.crop.height >= geometry.resized.height * factor
-    };
-    let (scale, factor) = match () {
-        () if fits(8) => (Scale::Eighth, 8),
-        () if fits(4) => (Scale::Quarter, 4),
-        () if fits(2) => (Scale::Half, 2),
-        () => return (Scale::Full, *geometry),
-    };
-    let image = scale.apply(geometry.image);
-    let along = |start: u32, length: u32, limit: u32| {
-        let first = ((start + factor / 2) / factor).min(limit - 1);
-        let last = ((start + length + factor / 2) / factor).clamp(first + 1, limit);
-        (first, last - first)
-    };
-    let (x, width) = along(geometry.crop.x, geometry.crop.width, image.width);
-    let (y, height) = along(geometry.crop.y, geometry.crop.height, image.height);
-    (scale, Geometry { image, crop: Region::new(x, y, width, height), ..*geometry })
 }
 
 /// What one writes with good libraries: decode all, crop, resize, normalise.

@@ -18,7 +18,7 @@ pub(crate) mod source;
 mod tables;
 pub(crate) mod upsample;
 
-use crate::{CpuLevel, Error, ImageMut, ImageRef, PixelLayout, Region, Result, Size, turbo};
+use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, PixelLayout, Region, Result, Size, turbo};
 use frame::{Frame, Scaled};
 use huffman::Irregular;
 use index::{Identity, Index};
@@ -54,6 +54,30 @@ impl Scale {
             Scale::Quarter => 2,
             Scale::Eighth => 1,
         }
+    }
+
+    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions, and
+    /// the geometry at that scale. The box moves by at most half a reduced pixel.
+    pub fn reduce(geometry: &Geometry) -> (Scale, Geometry) {
+        let fits = |factor: u32| {
+            geometry.crop.width >= geometry.resized.width * factor
+                && geometry.crop.height >= geometry.resized.height * factor
+        };
+        let (scale, factor) = match () {
+            () if fits(8) => (Scale::Eighth, 8),
+            () if fits(4) => (Scale::Quarter, 4),
+            () if fits(2) => (Scale::Half, 2),
+            () => return (Scale::Full, *geometry),
+        };
+        let image = scale.apply(geometry.image);
+        let along = |start: u32, length: u32, limit: u32| {
+            let first = ((start + factor / 2) / factor).min(limit - 1);
+            let last = ((start + length + factor / 2) / factor).clamp(first + 1, limit);
+            (first, last - first)
+        };
+        let (x, width) = along(geometry.crop.x, geometry.crop.width, image.width);
+        let (y, height) = along(geometry.crop.y, geometry.crop.height, image.height);
+        (scale, Geometry { image, crop: Region::new(x, y, width, height), ..*geometry })
     }
 
     /// The size that an image has at this scale.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use feedline_pixels::jpeg::{self, Scale};
 use feedline_pixels::{
-    Decoder, Error, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Renderer, Result,
-    Size, TensorLayout,
+    Decoder, Error, Finish, ImageMut, ImageRef, Orientation, PixelLayout, Region, Renderer, Result, Size,
+    TensorLayout,
 };
 use feedline_pixels::{dct, yuv};
 
@@ -212,7 +212,7 @@ impl ImageDecoder {
         let begun = Instant::now();
         let (scale, geometry) = match mode {
             DecodeMode::Fast if matches!(picture.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct) => {
-                shrink(&step.geometry)
+                Scale::reduce(&step.geometry)
             }
             _ => (Scale::Full, step.geometry),
         };
@@ -242,30 +242,6 @@ impl ImageDecoder {
         rendering.finish()?;
         Ok(Spent { decode: begun.elapsed().saturating_sub(transform), transform })
     }
-}
-
-/// The largest reduction at which the crop box still has at least as many pixels as the result in both directions, and
-/// the geometry at that scale. The box moves by at most half a reduced pixel.
-fn shrink(geometry: &Geometry) -> (Scale, Geometry) {
-    let fits = |factor: u32| {
-        geometry.crop.width >= geometry.resized.width * factor
-            && geometry.crop.height >= geometry.resized.height * factor
-    };
-    let (scale, factor) = match () {
-        () if fits(8) => (Scale::Eighth, 8),
-        () if fits(4) => (Scale::Quarter, 4),
-        () if fits(2) => (Scale::Half, 2),
-        () => return (Scale::Full, *geometry),
-    };
-    let image = scale.apply(geometry.image);
-    let along = |start: u32, length: u32, limit: u32| {
-        let first = ((start + factor / 2) / factor).min(limit - 1);
-        let last = ((start + length + factor / 2) / factor).clamp(first + 1, limit);
-        (first, last - first)
-    };
-    let (x, width) = along(geometry.crop.x, geometry.crop.width, image.width);
-    let (y, height) = along(geometry.crop.y, geometry.crop.height, image.height);
-    (scale, Geometry { image, crop: Region::new(x, y, width, height), ..*geometry })
 }
 
 fn no_steps() -> Error {
