@@ -101,16 +101,24 @@ def test_kill_and_resume(many, tmp_path):
     """Killed at 20 random moments, a pack is completed by the same call, to the same bytes."""
     script = "import sys, feedline as fl; fl.pack(sys.argv[1], sys.argv[2], workers=2, part_bytes=8000, progress=False)"
     command = [sys.executable, "-c", script, str(many)]
+
+    def start(target):
+        process = subprocess.Popen([*command, str(target)])
+        # Most of the time goes into starting Python; aim at the part after it.
+        while not target.exists() and process.poll() is None:
+            time.sleep(0.001)
+        return process
+
+    process = start(tmp_path / "whole")
     begun = time.monotonic()
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    assert process.wait() == 0
     whole = time.monotonic() - begun
     rng = random.Random(1)
     unfinished = 0
     for number in range(20):
         target = tmp_path / f"killed{number}"
-        process = subprocess.Popen([*command, str(target)])
-        # Most of the time goes into starting Python; aim at the part after it.
-        time.sleep(whole * rng.uniform(0.6, 1.0))
+        process = start(target)
+        time.sleep(whole * rng.uniform(0.0, 0.9))
         process.send_signal(signal.SIGKILL)
         process.wait()
         manifest = target / "feedline.json"
