@@ -237,7 +237,8 @@ def test_output(tiny):
     plain = first(tiny, output="dlpack")
     assert hasattr(plain["image"], "__dlpack__")
     assert hasattr(plain["path"].data, "__dlpack__")
-    torch = pytest.importorskip("torch")
+    import torch
+
     assert isinstance(first(tiny, output="torch")["image"], torch.Tensor)
     assert isinstance(first(tiny, output="auto")["image"], torch.Tensor)
     with pytest.raises(fl.OptionError, match="output: 'tf'"):
@@ -247,7 +248,8 @@ def test_output(tiny):
 @knob("device", "non_blocking")
 def test_device(tiny):
     """torch tensors arrive there; another output is refused. On a CPU-only machine: `cpu` and `meta`"""
-    torch = pytest.importorskip("torch")
+    import torch
+
     for non_blocking in (True, False):
         batch = first(tiny, output="torch", device="cpu", non_blocking=non_blocking)
         assert batch["image"].device == torch.device("cpu")
@@ -284,7 +286,8 @@ def test_copies_to_a_gpu_run_on_a_stream_of_their_own():
 @knob("pin_memory")
 def test_pin_memory(tiny):
     """page-locked with CUDA, a warning without; refused for other outputs"""
-    torch = pytest.importorskip("torch")
+    import torch
+
     if torch.cuda.is_available():
         assert first(tiny, output="torch", pin_memory=True)["image"].is_pinned()
     else:
@@ -297,7 +300,8 @@ def test_pin_memory(tiny):
 @knob("dtype")
 def test_dtype(tiny):
     """element type of images"""
-    torch = pytest.importorskip("torch")
+    import torch
+
     for name in ("float32", "float16", "bfloat16", "uint8"):
         assert first(tiny, output="torch", dtype=name)["image"].dtype == getattr(torch, name)
     assert first(tiny, output="torch", dtype=torch.float16)["image"].dtype == torch.float16
@@ -309,7 +313,8 @@ def test_dtype(tiny):
 @knob("memory_format")
 def test_memory_format(tiny):
     """channels last in memory; torch keeps its order of dimensions"""
-    torch = pytest.importorskip("torch")
+    import torch
+
     image = first(tiny, output="torch", memory_format=torch.channels_last)["image"]
     assert image.shape == (4, 3, 8, 8)
     assert image.is_contiguous(memory_format=torch.channels_last)

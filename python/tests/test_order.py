@@ -151,7 +151,8 @@ def test_buckets_give_batches_of_one_shape(tiny):
 
 
 def test_buckets_with_torch_channels_last(tiny):
-    torch = pytest.importorskip("torch")
+    import torch
+
     with fl.Loader(tiny, batch_size=4, sampler=samplers.Buckets(), memory_format="channels_last") as loader:
         batch = next(iter(loader))["image"]
     assert batch.shape[1] == 3
@@ -186,7 +187,8 @@ def test_select_and_concat(tiny):
 def test_any_iterable_of_indices(tiny):
     assert flat(order(tiny, sampler=(i * i for i in range(6)))) == [0, 1, 4, 9, 16, 25]
     assert flat(order(tiny, sampler=np.array([3, 3, 2]))) == [3, 3, 2]
-    torch = pytest.importorskip("torch")
+    import torch
+
     subset = torch.utils.data.SubsetRandomSampler([1, 2, 3])
     assert sorted(flat(order(tiny, sampler=subset))) == [1, 2, 3]
     for bad, said in (([40], "entry 0 is 40"), ([-1], "negative"), ([0.5], "whole numbers")):
@@ -199,7 +201,6 @@ def test_any_iterable_of_indices(tiny):
 @pytest.mark.parametrize("knobs", [{"shuffle": True}, {"sampler": samplers.Buckets()}, {"drop_last": True}])
 def test_inside_dataloader_workers(tiny, workers, knobs):
     """The same batches in the same order, whatever the number of worker processes."""
-    pytest.importorskip("torch")
     from feedline.torch import as_iterable
     from torch.utils.data import DataLoader
 
@@ -213,7 +214,6 @@ def test_inside_dataloader_workers(tiny, workers, knobs):
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_dataloader_workers_over_several_epochs(tiny, persistent):
-    pytest.importorskip("torch")
     from feedline.torch import as_iterable
     from torch.utils.data import DataLoader
 
@@ -230,8 +230,9 @@ def test_dataloader_workers_over_several_epochs(tiny, persistent):
 
 def test_direct_crops_are_distributed_as_torchvisions(tmp_path):
     """`method="direct"` and torchvision's rejection: the same areas, ratios and places where everything fits."""
-    torch = pytest.importorskip("torch")
-    v2 = pytest.importorskip("torchvision.transforms.v2")
+    import torch
+    from torchvision.transforms import v2
+
     # A picture whose colours tell the place: red grows to the right, green downwards.
     y, x = np.mgrid[0:200, 0:250]
     Image.fromarray(np.stack([x, y, 0 * x], -1).astype(np.uint8)).save(tmp_path / "ramp.png")

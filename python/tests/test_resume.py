@@ -287,7 +287,6 @@ TRAIN = """
 
 def test_training_killed_and_started_again_loses_nothing(tiny, tmp_path):
     """torchrun, two processes, gloo: the losses of a run that was killed are those of one that was not."""
-    pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAIN))
     python_path = os.pathsep.join([os.path.dirname(os.path.dirname(fl.__file__)), *sys.path])
