@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +20,9 @@ def _example_data(doctest_namespace: dict[str, Any], tmp_path: Path, tmp_path_fa
             Image.new("RGB", (40 + number, 30), (60 * number, 90, 120)).save(folder / name / f"{number}.jpg")
     doctest_namespace["example_folder"] = folder
     doctest_namespace["tmp_path"] = tmp_path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Indexes that tests make are nobody else's."""
+    os.environ["FEEDLINE_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))

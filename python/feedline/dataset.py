@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
@@ -26,6 +28,7 @@ class Dataset:
     def __init__(self, core: _feedline.Dataset, *, decoded: bool = False) -> None:
         self._core = core
         self._decoded = decoded
+        self._pickled = core.pickled()
 
     def __len__(self) -> int:
         return len(self._core)
@@ -35,7 +38,11 @@ class Dataset:
         at = int(index) + count if index < 0 else int(index)
         if not 0 <= at < count:
             raise IndexError(f"sample {index} of {count}")
-        return self._core.get(at, self._decoded)
+        sample = self._core.get(at, self._decoded)
+        for name in self._pickled:  # only there when the user said allow_pickle=True
+            if sample[name] is not None:
+                sample[name] = pickle.loads(sample[name])  # noqa: S301
+        return sample
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[index] for index in range(len(self)))
@@ -157,11 +164,19 @@ def open(  # noqa: A001 - the public contract names it so
     cache_dir: Uri | None = None,
     storage_options: Mapping[str, str] | None = None,
     on_change: str = "error",
+    split: str | None = None,
+    allow_pickle: bool = False,
+    password: str | None = None,
+    verify_hashes: bool = False,
 ) -> Dataset:
     """Opens data where they lie: a folder of images, a pack, tar files.
 
     `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.tar`), or a list of those. `format` is found
     from the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
+
+    Some formats ask more. `split` picks one of several parts (`train`, `test`). Fields that are Python pickles are
+    refused unless `allow_pickle`, since reading one can run any code; `ds[i]` then unpickles them, a loader hands out
+    their bytes. `password` is for encrypted data, `verify_hashes` compares files with the hashes in their index.
 
     >>> import feedline as fl
     >>> ds = fl.open(example_folder)
@@ -177,7 +192,9 @@ def open(  # noqa: A001 - the public contract names it so
     if on_change != "error":
         raise OptionError(f"on_change: {on_change!r} is not supported; changed data are always an error")
     uris = [os.fspath(uri)] if isinstance(uri, (str, os.PathLike)) else [os.fspath(one) for one in uri]
-    return Dataset(_feedline.Dataset.open(uris, format, list(fields.items()) if fields else None))
+    reading = {"split": split, "allow_pickle": allow_pickle, "password": password, "verify_hashes": verify_hashes}
+    picked = list(fields.items()) if fields else None
+    return Dataset(_feedline.Dataset.open(uris, format, picked, json.dumps(reading), json.dumps({})))
 
 
 def concat(datasets: Iterable[Dataset]) -> Dataset:

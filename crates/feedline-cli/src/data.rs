@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use feedline::{Dataset, Error, OpenOptions, Result, Target, resolve};
+use feedline::{Dataset, Error, OpenOptions, Result, Storage, Target, resolve};
 
 use crate::args::OpenArgs;
 
@@ -19,7 +19,7 @@ pub(crate) fn open(uris: &[String], args: &OpenArgs) -> Result<Dataset> {
 
 /// The files behind a uri and their lengths.
 pub(crate) fn files(uri: &str) -> Result<Vec<(PathBuf, u64)>> {
-    let (root, names) = match resolve(&[uri.to_owned()])? {
+    let (root, names) = match resolve(&[uri.to_owned()], &Storage::default())? {
         Target::Folder(source) => {
             let entries = source.list("")?.entries;
             (source.uri().to_owned(), entries.into_iter().map(|entry| entry.name).collect())
@@ -41,5 +41,6 @@ fn options(args: &OpenArgs) -> Result<OpenOptions> {
             return Err(Error::option("--field", format!("'{name}' is given twice")));
         }
     }
-    Ok(OpenOptions { format: args.format.clone(), fields: (!fields.is_empty()).then_some(fields) })
+    let fields = (!fields.is_empty()).then_some(fields);
+    Ok(OpenOptions { format: args.format.clone(), fields, ..OpenOptions::default() })
 }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use feedline::{Target, resolve};
+use feedline::{Storage, Target, resolve};
 use serde::Deserialize;
 
 /// The manifest's name in the pack's folder.
@@ -53,7 +53,7 @@ impl Manifest {
 
 /// The folder of the pack at `uri`, which may also name the manifest itself or be a pattern for either.
 pub(crate) fn folder(uri: &str) -> PathBuf {
-    match resolve(&[uri.to_owned()]) {
+    match resolve(&[uri.to_owned()], &Storage::default()) {
         Ok(Target::Folder(source) | Target::Objects(source, _)) => PathBuf::from(source.uri()),
         Err(_) => PathBuf::from(uri),
     }

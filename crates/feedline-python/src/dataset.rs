@@ -34,9 +34,14 @@ impl PyDataset {
         uris: Vec<String>,
         format: String,
         fields: Option<Vec<(String, String)>>,
+        reading: &str,
+        storage: &str,
     ) -> PyResult<Self> {
         let fields = fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>());
-        let options = OpenOptions { format, fields };
+        let wrong = |e: serde_json::Error| PyValueError::new_err(e.to_string());
+        let reading = serde_json::from_str(reading).map_err(wrong)?;
+        let storage = serde_json::from_str(storage).map_err(wrong)?;
+        let options = OpenOptions { format, fields, reading, storage };
         py.detach(|| Dataset::open_all(&uris, &options)).or_raise().map(PyDataset::new)
     }
 
@@ -73,6 +78,12 @@ impl PyDataset {
             dict.set_item(name, shown)?;
         }
         Ok(dict)
+    }
+
+    /// Names of the fields whose bytes are pickles.
+    fn pickled(&self) -> Vec<String> {
+        let fields = &self.dataset.schema().fields;
+        fields.iter().filter(|f| f.pickled).map(|f| f.name.clone()).collect()
     }
 
     /// Field names and kinds.

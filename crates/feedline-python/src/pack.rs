@@ -82,7 +82,7 @@ impl PyPackWriter {
             let kind = kind_from_name(&kind).ok_or_else(|| {
                 PyValueError::new_err(format!("schema: {name} is {kind}, which is no kind of field"))
             })?;
-            Ok(FieldSpec { name, kind, optional: true })
+            Ok(FieldSpec::new(name, kind).optional(true))
         });
         let schema = Schema { fields: fields.collect::<PyResult<Vec<_>>>()?, classes: None };
         let writer = PackWriter::create(destination, schema.clone(), options(settings)?).or_raise()?;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
-use crate::format::{self, Concatenated, Format, Renamed, Selected};
+use crate::format::{self, Concatenated, Format, ReadingOptions, Renamed, Selected};
 use crate::owned::Sample;
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::resolve;
+use crate::source::{Storage, resolve};
 
 /// How to open a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +21,20 @@ pub struct OpenOptions {
     /// New name → the field behind it, or several separated by `;` of which a sample has one. With it, the data set
     /// has these fields and no others; without it, the naming rules of [`Dataset`] apply.
     pub fields: Option<BTreeMap<String, String>>,
+    /// What only some formats ask.
+    pub reading: ReadingOptions,
+    /// How to reach data that are not on this machine.
+    pub storage: Storage,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        OpenOptions { format: "auto".to_owned(), fields: None }
+        OpenOptions {
+            format: "auto".to_owned(),
+            fields: None,
+            reading: ReadingOptions::default(),
+            storage: Storage::default(),
+        }
     }
 }
 
@@ -54,6 +63,12 @@ pub enum DatasetSpec {
         format: String,
         /// The fields the user asked for.
         fields: Option<BTreeMap<String, String>>,
+        /// What only some formats ask.
+        #[serde(default)]
+        reading: ReadingOptions,
+        /// How to reach the data.
+        #[serde(default)]
+        storage: Storage,
         /// What the data's fingerprint was.
         fingerprint: String,
     },
@@ -75,8 +90,13 @@ impl DatasetSpec {
     /// Opens what this describes; an error if the data are no longer the same.
     pub fn open(&self) -> Result<Dataset> {
         match self {
-            DatasetSpec::Open { uris, format, fields, fingerprint } => {
-                let options = OpenOptions { format: format.clone(), fields: fields.clone() };
+            DatasetSpec::Open { uris, format, fields, reading, storage, fingerprint } => {
+                let options = OpenOptions {
+                    format: format.clone(),
+                    fields: fields.clone(),
+                    reading: reading.clone(),
+                    storage: storage.clone(),
+                };
                 let dataset = Dataset::open_all(uris, &options)?;
                 let found = dataset.fingerprint().to_hex();
                 if found != *fingerprint {
@@ -118,20 +138,23 @@ impl Dataset {
 
     /// Opens one or several of them as one data set.
     pub fn open_all(uris: &[String], options: &OpenOptions) -> Result<Self> {
-        let target = resolve(uris)?;
-        let format = format::open(&target, &options.format)?;
+        let target = resolve(uris, &options.storage)?;
+        let format = format::open(&target, &options.format, &options.reading)?;
         let uri = uris.join(", ");
         check_field_count(&uri, format.schema())?;
         let spec = DatasetSpec::Open {
             uris: uris.iter().map(|u| absolute(u)).collect(),
             format: format.name().to_owned(),
             fields: options.fields.clone(),
+            reading: options.reading.clone(),
+            storage: options.storage.clone(),
             fingerprint: format.fingerprint().to_hex(),
         };
         let format = match &options.fields {
             Some(fields) => pick(format, fields, &uri)?,
             None => with_usual_names(format),
         };
+        refuse_pickles(&uri, format.schema(), &options.reading)?;
         Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)) })
     }
 
@@ -233,6 +256,19 @@ fn check_field_count(uri: &str, schema: &Schema) -> Result<()> {
     Err(Error::data(Location::new(uri), format!("{count} fields; at most {MAX_FIELDS} are supported")))
 }
 
+/// A pickle is a program that runs when it is read; data from elsewhere do not get to run one unasked.
+fn refuse_pickles(uri: &str, schema: &Schema, reading: &ReadingOptions) -> Result<()> {
+    let pickled: Vec<&str> = schema.fields.iter().filter(|f| f.pickled).map(|f| f.name.as_str()).collect();
+    if pickled.is_empty() || reading.allow_pickle {
+        return Ok(());
+    }
+    let reason =
+        format!("pickled and therefore refused: {}; reading a pickle can run any code", pickled.join(", "));
+    let hint =
+        "leave them out with fields={...}, or say allow_pickle=True if you trust whoever wrote the data";
+    Err(Error::data(Location::new(uri), reason).with_hint(hint))
+}
+
 /// Local paths made absolute, so that a process with another working folder finds them.
 fn absolute(uri: &str) -> String {
     if uri.contains("://") {
@@ -283,7 +319,8 @@ fn pick(behind: Arc<dyn Format>, wanted: &BTreeMap<String, String>, uri: &str) -
             return Err(Error::option("fields", reason));
         }
         let optional = candidates.iter().all(|c| behind.schema().fields[*c].optional);
-        picked.push((candidates, FieldSpec { name: name.clone(), kind: first.kind, optional }));
+        let field = FieldSpec { name: name.clone(), kind: first.kind, optional, pickled: first.pickled };
+        picked.push((candidates, field));
     }
     if picked.is_empty() {
         return Err(Error::option("fields", "picks no field at all"));

@@ -28,8 +28,8 @@ pub use encode::{PackSettings, StoredImage, decode_image, is_image};
 pub use error::{Error, Location, Result, Stage};
 pub use format::{
     Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
-    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, format_names, pack,
-    plan_pack, verify, write_part,
+    PackReport, PackWriter, ProbeImage, Progress, ReadingOptions, Skipped, VerifyReport, commit_pack,
+    format_names, pack, plan_pack, verify, write_part,
 };
 pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats, mix};
 pub use order::{Identity, STATE_VERSION, State};
@@ -38,7 +38,7 @@ pub use sample::{
     DType, Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS,
     MAX_FIELDS, SampleBuffer, Schema, Value,
 };
-pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Target, resolve};
+pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Storage, Target, resolve};
 pub use spec::{
     DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Sampler, Shuffle,
 };

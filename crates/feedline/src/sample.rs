@@ -108,12 +108,21 @@ pub struct FieldSpec {
     /// Whether samples may lack it.
     #[serde(default)]
     pub optional: bool,
+    /// Whether its bytes are a Python pickle, which only Python can (and only if told to) turn into a value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pickled: bool,
 }
 
 impl FieldSpec {
     /// A field that every sample has.
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
-        FieldSpec { name: name.into(), kind, optional: false }
+        FieldSpec { name: name.into(), kind, optional: false, pickled: false }
+    }
+
+    /// The same field, which samples may lack if `optional`.
+    pub fn optional(mut self, optional: bool) -> Self {
+        self.optional = optional;
+        self
     }
 }
 

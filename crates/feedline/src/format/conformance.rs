@@ -164,10 +164,13 @@ fn describes_itself(subject: &dyn Subject, folder: &Path, format: &dyn Format) {
     let place = format.locate(0);
     assert_eq!(place.sample, Some(0));
     assert!(place.shard.is_some(), "the file is named");
-    let objects = format.objects();
     let mut extents = Vec::new();
     format.extents(0, &FieldSet::all(format.schema().fields.len()), &mut extents);
-    assert!(extents.iter().all(|e| (e.object as usize) < objects.len() && e.range.start <= e.range.end));
+    for extent in &extents {
+        assert!(extent.object < format.object_count() && extent.range.start <= extent.range.end);
+        let (source, name) = format.object(extent.object).expect("a counted object");
+        assert!(source.open(&name).unwrap().size() >= extent.range.end);
+    }
 }
 
 /// Another data set of the same shape takes the files' places while the first is open: old bytes or an error.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Format, Probe};
+use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema, Value};
 use crate::source::{Entry, Source, Target, to_usize};
@@ -29,12 +29,13 @@ pub(super) fn is_image_name(name: &str) -> bool {
     })
 }
 
-fn recognises(target: &Target) -> Result<bool> {
-    let Target::Folder(source) = target else { return Ok(false) };
-    Ok(source.children("")?.iter().any(|name| name.ends_with('/') || is_image_name(name)))
+fn recognises(target: &Target) -> Result<Option<String>> {
+    let Target::Folder(source) = target else { return Ok(None) };
+    let found = source.children("")?.iter().any(|name| name.ends_with('/') || is_image_name(name));
+    Ok(found.then(|| "images or folders of them".to_owned()))
 }
 
-fn open(target: &Target) -> Result<Arc<dyn Format>> {
+fn open(target: &Target, _: &ReadingOptions) -> Result<Arc<dyn Format>> {
     match target {
         Target::Folder(source) => Ok(Arc::new(Folder::open(source.clone())?)),
         Target::Objects(source, names) => {
@@ -311,7 +312,7 @@ mod tests {
         }
 
         fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
-            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))), &ReadingOptions::default())
         }
 
         fn protection(&self) -> conformance::Protection {

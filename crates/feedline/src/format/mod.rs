@@ -11,16 +11,22 @@
 
 #[cfg(test)]
 mod conformance;
+mod export;
 mod folder;
 mod npy;
 mod pack;
+mod saved_index;
 mod shelf;
 mod tar;
 mod view;
 mod webdataset;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
@@ -85,27 +91,62 @@ pub trait Format: Send + Sync + Debug {
         None
     }
 
-    /// Names of the objects that [`extents`](Self::extents) counts in.
-    fn objects(&self) -> Vec<String> {
-        Vec::new()
+    /// How many objects [`extents`](Self::extents) counts in; 0 if it plans nothing.
+    fn object_count(&self) -> u32 {
+        0
+    }
+
+    /// Where object `number` (below [`object_count`](Self::object_count)) is: its source and its name there.
+    fn object(&self, _number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        None
     }
 
     /// The bytes that `read` will ask for, for planning reads ahead. May be empty: no plan, read when needed.
     fn extents(&self, _sample: u64, _fields: &FieldSet, _out: &mut Vec<Extent>) {}
 }
 
+/// What only some formats ask when they are opened. Plain data.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReadingOptions {
+    /// Hand out fields that are Python pickles, as the bytes they are.
+    pub allow_pickle: bool,
+    /// For encrypted data.
+    pub password: Option<String>,
+    /// Compare files with the hashes their index has, where it has any.
+    pub verify_hashes: bool,
+    /// Which part of a data set that has several (`train`, `test`).
+    pub split: Option<String>,
+    /// Where indexes that are costly to make are kept; `None` is the user's cache folder.
+    pub index_dir: Option<PathBuf>,
+}
+
+/// Never shows the password.
+impl Debug for ReadingOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadingOptions")
+            .field("allow_pickle", &self.allow_pickle)
+            .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("verify_hashes", &self.verify_hashes)
+            .field("split", &self.split)
+            .field("index_dir", &self.index_dir)
+            .finish()
+    }
+}
+
 /// How to recognise and open one format.
 pub(crate) struct Probe {
     /// The name users write in `format=`.
     pub(crate) name: &'static str,
-    /// Looks at content (magic bytes, index files), not at names alone; cheap.
-    pub(crate) recognises: fn(&Target) -> Result<bool>,
+    /// Looks at content (magic bytes, index files), not at names alone; cheap. Tells what it saw, in the words of an
+    /// error message ("3 .tar files", "index.json of MDS shards"), or `None`.
+    pub(crate) recognises: fn(&Target) -> Result<Option<String>>,
     /// Opens.
-    pub(crate) open: fn(&Target) -> Result<Arc<dyn Format>>,
+    pub(crate) open: fn(&Target, &ReadingOptions) -> Result<Arc<dyn Format>>,
 }
 
-/// Every format, in the order in which they are asked. The first that recognises the target opens it; `folder` is
-/// last because almost any folder could be one.
+/// Every format. Exactly one must recognise a target; `folder` is asked only when no other does, because almost any
+/// folder could be one.
 pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, folder::PROBE];
 
 /// The names users may write in `format=`, in the order in which formats are asked.
@@ -114,33 +155,58 @@ pub fn format_names() -> Vec<&'static str> {
 }
 
 /// Opens `target` as the named format, or as whatever recognises it.
-pub(crate) fn open(target: &Target, name: &str) -> Result<Arc<dyn Format>> {
+pub(crate) fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     if name != "auto" {
         let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
         let probe = FORMATS.iter().find(|f| f.name == name);
         let probe =
             probe.ok_or_else(|| Error::option("format", format!("'{name}' is none of auto, {}", names())))?;
-        return (probe.open)(target);
+        return (probe.open)(target, options);
     }
-    for probe in FORMATS {
-        if (probe.recognises)(target)? {
-            return (probe.open)(target);
+    (detect(target)?.open)(target, options)
+}
+
+/// The one format that recognises `target`.
+fn detect(target: &Target) -> Result<&'static Probe> {
+    let (folder, others) = FORMATS.split_last().expect("there are formats");
+    let mut found: Vec<(&Probe, String)> = Vec::new();
+    for probe in others {
+        if let Some(sight) = (probe.recognises)(target)? {
+            found.push((probe, sight));
         }
     }
-    Err(unrecognised(target))
+    if found.is_empty()
+        && let Some(sight) = (folder.recognises)(target)?
+    {
+        found.push((folder, sight));
+    }
+    match found.as_slice() {
+        [] => Err(unrecognised(target)),
+        [(probe, _)] => Ok(probe),
+        several => {
+            let seen: Vec<String> =
+                several.iter().map(|(p, sight)| format!("{} ({sight})", p.name)).collect();
+            let reason = format!("more than one format is here: {}", seen.join(", "));
+            let hint = "say which with format=\"...\", or give a pattern such as \"*.tar\"";
+            Err(Error::data(Location::new(target.uri()), reason).with_hint(hint))
+        }
+    }
 }
 
 fn unrecognised(target: &Target) -> Error {
-    let (uri, seen) = match target {
-        Target::Folder(source) => (source.uri().to_owned(), sights(source.as_ref())),
-        Target::Objects(source, names) => (source.uri().to_owned(), names.iter().take(5).cloned().collect()),
+    let seen = match target {
+        Target::Folder(source) => sights(source.as_ref()),
+        Target::Objects(_, names) => names.iter().take(5).cloned().collect(),
     };
     let known = FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
     let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
-    Error::data(Location::new(uri), format!("no known format is recognised; seen: {seen}"))
+    Error::data(Location::new(target.uri()), format!("no known format is recognised; seen: {seen}"))
         .with_hint(format!("say format=... if you know what it is: one of {known}"))
 }
 
 fn sights(source: &dyn Source) -> Vec<String> {
-    source.list("").map(|l| l.entries.into_iter().take(5).map(|e| e.name).collect()).unwrap_or_default()
+    let mut names = source.children("").unwrap_or_default();
+    names.sort();
+    names.truncate(5);
+    names
 }

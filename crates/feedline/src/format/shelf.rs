@@ -29,9 +29,14 @@ impl Shelf {
         &self.objects[number].0
     }
 
-    /// All names.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.objects.iter().map(|(name, _)| name.clone()).collect()
+    /// Number of objects.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Where they are.
+    pub(crate) fn source(&self) -> &Arc<dyn Source> {
+        &self.source
     }
 
     /// Calls `f` with object `number`, opening it if needed. Fails if it no longer has its length.

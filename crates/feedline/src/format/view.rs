@@ -1,10 +1,12 @@
 //! Formats made of formats: other names, a selection of samples, several sets in a row. None copies a byte.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Format;
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::source::Source;
 
 /// Fields picked and renamed. Each has one or more candidates in the set behind; a sample's first present one counts.
 #[derive(Debug)]
@@ -86,8 +88,12 @@ impl Format for Renamed {
         self.candidates[field].iter().find_map(|c| self.behind.int_value(sample, *c))
     }
 
-    fn objects(&self) -> Vec<String> {
-        self.behind.objects()
+    fn object_count(&self) -> u32 {
+        self.behind.object_count()
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        self.behind.object(number)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -173,8 +179,12 @@ impl Format for Selected {
         self.behind.int_value(self.index(sample).ok()?, field)
     }
 
-    fn objects(&self) -> Vec<String> {
-        self.behind.objects()
+    fn object_count(&self) -> u32 {
+        self.behind.object_count()
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        self.behind.object(number)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -212,7 +222,7 @@ impl Concatenated {
         let piece = |format: Arc<dyn Format>| {
             end += format.len();
             let before = objects;
-            objects += format.objects().len() as u32;
+            objects += format.object_count();
             Piece { format, end, objects: before }
         };
         Concatenated { pieces: formats.into_iter().map(piece).collect(), schema, fingerprint, problems }
@@ -279,8 +289,14 @@ impl Format for Concatenated {
         piece.format.int_value(sample, field)
     }
 
-    fn objects(&self) -> Vec<String> {
-        self.pieces.iter().flat_map(|p| p.format.objects()).collect()
+    fn object_count(&self) -> u32 {
+        self.pieces.last().map_or(0, |p| p.objects + p.format.object_count())
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        let at = self.pieces.partition_point(|p| p.objects + p.format.object_count() <= number);
+        let piece = self.pieces.get(at)?;
+        piece.format.object(number - piece.objects)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

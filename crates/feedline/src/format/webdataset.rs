@@ -4,13 +4,14 @@
 //! Grouping is webdataset's own (`base_plus_ext`, `group_by_keys`), including what it leaves out. Damage that webdataset
 //! passes over in silence (a bad header ends the shard early) is an error here: training on half a shard is worse.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::shelf::Shelf;
 use super::tar::{TarReader, is_header};
-use super::{Format, Probe, npy};
+use super::{Format, Probe, ReadingOptions, npy};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, MAX_FIELDS, SampleBuffer, Schema, Value,
@@ -23,24 +24,25 @@ pub(super) const PROBE: Probe = Probe { name: "webdataset", recognises, open };
 /// The sample's key is field 0.
 const KEY: usize = 0;
 
-fn recognises(target: &Target) -> Result<bool> {
+fn recognises(target: &Target) -> Result<Option<String>> {
     match target {
         Target::Folder(source) => {
             let names = source.children("")?;
             let tars = names.iter().filter(|n| is_tar_name(n)).count();
             let others = names.iter().any(|n| n.ends_with('/') || super::folder::is_image_name(n));
-            Ok(tars > 0 && !others)
+            Ok((tars > 0 && !others).then(|| format!("{tars} .tar files")))
         }
         Target::Objects(source, names) => {
-            let Some(first) = names.first() else { return Ok(false) };
+            let Some(first) = names.first() else { return Ok(None) };
             let object = source.open(first)?;
             let mut block = [0; 512];
             if object.size() < 512 {
-                return Ok(false);
+                return Ok(None);
             }
             object.read_at(0, &mut block)?;
             // A tar without members is two blocks of zeros.
-            Ok(is_header(&block) || (block == [0; 512] && is_tar_name(first)))
+            let tar = is_header(&block) || (block == [0; 512] && is_tar_name(first));
+            Ok(tar.then(|| "tar files".to_owned()))
         }
     }
 }
@@ -49,7 +51,7 @@ fn is_tar_name(name: &str) -> bool {
     name.len() > 4 && name.as_bytes()[name.len() - 4..].eq_ignore_ascii_case(b".tar")
 }
 
-fn open(target: &Target) -> Result<Arc<dyn Format>> {
+fn open(target: &Target, _: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let (source, names) = match target {
         Target::Objects(source, names) => (source.clone(), names.clone()),
         Target::Folder(source) => {
@@ -454,8 +456,12 @@ impl Format for WebDataset {
         self.shelf.with(shard as usize, |object| object.read_at(member.offset, into))?
     }
 
-    fn objects(&self) -> Vec<String> {
-        self.shelf.names()
+    fn object_count(&self) -> u32 {
+        self.shelf.len() as u32
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -546,7 +552,7 @@ mod tests {
         }
 
         fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
-            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))), &ReadingOptions::default())
         }
 
         fn protection(&self) -> conformance::Protection {

@@ -12,9 +12,13 @@ mod memory;
 mod mmap;
 mod uri;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Deref, Range};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 
@@ -22,6 +26,24 @@ pub use local::LocalSource;
 pub use memory::MemorySource;
 pub(crate) use mmap::Mapping;
 pub use uri::{Target, resolve};
+
+/// How to reach what is not on this machine, and where to keep what came from there.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// Credentials, endpoint, region and the like, by the names users know them under.
+    pub options: BTreeMap<String, String>,
+    /// Where fetched bytes are kept; `None` keeps nothing on disk.
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// Values may be secrets: messages and logs show the names alone.
+impl Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.options.keys().collect();
+        f.debug_struct("Storage").field("options", &names).field("cache_dir", &self.cache_dir).finish()
+    }
+}
 
 /// An object's name, size and age, as a listing tells.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{LocalSource, Source};
+use super::{LocalSource, Source, Storage};
 use crate::error::{Error, Location, Result};
 
 /// What a uri stands for.
@@ -15,11 +15,20 @@ pub enum Target {
     Objects(Arc<dyn Source>, Vec<String>),
 }
 
+impl Target {
+    /// The root, as the user would name it.
+    pub fn uri(&self) -> &str {
+        match self {
+            Target::Folder(source) | Target::Objects(source, _) => source.uri(),
+        }
+    }
+}
+
 /// More names than this from one pattern is a mistake, not a data set.
 const MAX_EXPANSION: usize = 1_000_000;
 
 /// Finds what the uris stand for. Patterns are expanded in the order given, each sorted by name.
-pub fn resolve(uris: &[String]) -> Result<Target> {
+pub fn resolve(uris: &[String], _storage: &Storage) -> Result<Target> {
     if let [only] = uris {
         let path = local_path(only)?;
         if path.is_dir() {
@@ -203,7 +212,7 @@ mod tests {
 
     #[test]
     fn remote_schemes_are_refused_by_name() {
-        let message = resolve(&["s3://bucket/x".to_owned()]).unwrap_err().to_string();
+        let message = resolve(&["s3://bucket/x".to_owned()], &Storage::default()).unwrap_err().to_string();
         assert!(message.contains("s3://"), "{message}");
     }
 
@@ -216,7 +225,9 @@ mod tests {
             std::fs::write(path, b"").unwrap();
         }
         let pattern = format!("{}/{{a,b}}/*.tar", folder.path().display());
-        let Target::Objects(source, names) = resolve(&[pattern]).unwrap() else { panic!("files expected") };
+        let Target::Objects(source, names) = resolve(&[pattern], &Storage::default()).unwrap() else {
+            panic!("files expected")
+        };
         assert_eq!(names, ["a/1.tar", "b/2.tar"]);
         assert_eq!(source.uri(), folder.path().display().to_string());
     }

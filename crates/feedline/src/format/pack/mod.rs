@@ -13,7 +13,7 @@ mod verify;
 
 use std::sync::Arc;
 
-use super::{Format, Probe};
+use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::source::{Source, Target};
 
@@ -28,18 +28,17 @@ pub use verify::{Damage, VerifyReport, verify};
 /// How to recognise and open a pack.
 pub(super) const PROBE: Probe = Probe { name: "pack", recognises, open };
 
-fn recognises(target: &Target) -> Result<bool> {
-    match target {
+fn recognises(target: &Target) -> Result<Option<String>> {
+    let found = match target {
         Target::Folder(source) => {
-            Ok(source.exists(manifest::MANIFEST_NAME)? || source.exists(destination::PLAN_NAME)?)
+            source.exists(manifest::MANIFEST_NAME)? || source.exists(destination::PLAN_NAME)?
         }
-        Target::Objects(_, names) => {
-            Ok(matches!(names.as_slice(), [name] if name == manifest::MANIFEST_NAME))
-        }
-    }
+        Target::Objects(_, names) => matches!(names.as_slice(), [name] if name == manifest::MANIFEST_NAME),
+    };
+    Ok(found.then(|| "a pack's manifest".to_owned()))
 }
 
-fn open(target: &Target) -> Result<Arc<dyn Format>> {
+fn open(target: &Target, _: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let source: &Arc<dyn Source> = match target {
         Target::Folder(source) | Target::Objects(source, _) => source,
     };
@@ -83,7 +82,7 @@ mod tests {
         }
 
         fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
-            open(&Target::Folder(Arc::new(LocalSource::new(folder))))
+            open(&Target::Folder(Arc::new(LocalSource::new(folder))), &ReadingOptions::default())
         }
 
         fn protection(&self) -> conformance::Protection {

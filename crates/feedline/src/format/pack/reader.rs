@@ -1,5 +1,6 @@
 //! Reads a pack: the manifest at opening, each part's index when first touched, each sample with one read.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -426,8 +427,12 @@ impl Format for Pack {
         here.then(|| place.index.get(field, at::VALUE, place.row) as i64)
     }
 
-    fn objects(&self) -> Vec<String> {
-        (0..self.parts.len() as u64).map(part_name).collect()
+    fn object_count(&self) -> u32 {
+        self.parts.len() as u32
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        Some((self.shelf.source(), part_name(u64::from(number)).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
