@@ -27,9 +27,10 @@ pub use dataset::{Dataset, DatasetSpec, OpenOptions, open};
 pub use encode::{PackSettings, StoredImage, decode_image, is_image};
 pub use error::{Error, Location, Result, Stage};
 pub use format::{
-    Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
-    PackReport, PackWriter, ProbeImage, Progress, ReadingOptions, Skipped, VerifyReport, commit_pack,
-    format_names, pack, plan_pack, verify, write_part,
+    ConvertOptions, ConvertReport, Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages,
+    OnPackError, PackOptions, PackPlan, PackReport, PackWriter, ProbeImage, Progress, ReadingOptions,
+    Skipped, VerifyReport, commit_pack, convert, convert_targets, format_names, pack, plan_pack, verify,
+    write_part,
 };
 pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats, mix};
 pub use order::{Identity, STATE_VERSION, State};

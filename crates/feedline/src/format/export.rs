@@ -1,9 +1,4 @@
-//! Writing a data set as another system's files.
-//!
-//! An [`Exporter`] knows one system's layout; everything else is the same for all of them and done once, in
-//! [`export`]: which samples go into which shard is decided beforehand, shards are written by threads under temporary
-//! names, checked in and renamed, and the index comes last. Killed at any moment, the same call goes on with the
-//! shards that are missing and gives the same bytes.
+//! [`Exporter`]: how another system's files are written. [`convert`](super::convert) drives them.
 
 use std::fmt::Debug;
 use std::io::Write;
@@ -13,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Format;
-use crate::error::Result;
+use crate::error::{Error, Location, Result};
 use crate::sample::{FieldSet, SampleBuffer, Schema};
 
 /// One system's way to write samples. Plain settings, no state: shards are written by several threads at once, some
@@ -38,8 +33,8 @@ pub(crate) trait Exporter: Send + Sync + Debug {
     /// samples is the result. Must give the same bytes each time; takes no time of day, no random number.
     fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<serde_json::Value>;
 
-    /// Writes the index files into `folder`, where all shards are. Each is written with [`write_file`], the one that
-    /// makes the data set whole last.
+    /// Writes the index files into `folder`, where all shards are, each with
+    /// [`write_file`](super::whole_file::write_file); the one that makes the data set whole comes last.
     fn finish(&self, folder: &Path, schema: &Schema, shards: &[Shard]) -> Result<()>;
 
     /// Whether the result is one file: shards are then parts in a working folder, which `finish` joins into
@@ -98,4 +93,31 @@ impl<'a> Samples<'a> {
         (self.done)(self.buffer.used() as u64)?;
         Ok(Some((sample, &self.buffer)))
     }
+}
+
+/// A failed write to a shard. The driver knows the file.
+pub(crate) fn unwritten(error: std::io::Error) -> Error {
+    Error::storage("writing", Location::default(), error)
+}
+
+/// Makes an exporter that aims at shards of this size, or of its system's usual one.
+type Make = fn(Option<u64>) -> Box<dyn Exporter>;
+
+/// Every system that can be written for.
+static EXPORTERS: &[(&str, Make)] = &[];
+
+/// Their names.
+pub(crate) fn export_names() -> Vec<&'static str> {
+    EXPORTERS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The exporter with this name.
+pub(crate) fn exporter(name: &str, shard_bytes: Option<u64>) -> Result<Box<dyn Exporter>> {
+    if shard_bytes == Some(0) {
+        return Err(Error::option("shard_bytes", "must be at least 1"));
+    }
+    let found = EXPORTERS.iter().find(|(known, _)| *known == name);
+    let (_, make) = found
+        .ok_or_else(|| Error::option("to", format!("'{name}' is none of {}", export_names().join(", "))))?;
+    Ok(make(shard_bytes))
 }

@@ -11,15 +11,18 @@
 
 #[cfg(test)]
 mod conformance;
+mod convert;
 mod export;
 mod folder;
 mod npy;
 mod pack;
+mod parts;
 mod saved_index;
 mod shelf;
 mod tar;
 mod view;
 mod webdataset;
+mod whole_file;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -32,11 +35,13 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Source, Target};
 
+pub use convert::{ConvertOptions, ConvertReport, convert, convert_targets};
 pub use pack::{
     Damage, EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
-    PackReport, PackWriter, ProbeImage, Progress, Skipped, VerifyReport, commit_pack, pack, plan_pack,
-    verify, write_part,
+    PackReport, PackWriter, ProbeImage, Skipped, VerifyReport, commit_pack, pack, plan_pack, verify,
+    write_part,
 };
+pub use parts::Progress;
 pub(crate) use view::{Concatenated, Renamed, Selected};
 
 /// Samples by number. See the module's contract.
@@ -156,6 +161,9 @@ pub fn format_names() -> Vec<&'static str> {
 
 /// Opens `target` as the named format, or as whatever recognises it.
 pub(crate) fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
+    if let Target::Folder(source) = target {
+        convert::refuse_unfinished(&**source)?;
+    }
     if name != "auto" {
         let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
         let probe = FORMATS.iter().find(|f| f.name == name);

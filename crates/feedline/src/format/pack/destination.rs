@@ -1,16 +1,15 @@
 //! The folder a pack is written into: whose files are in it, may we write there, and what a crash left behind.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
 use super::manifest::{MANIFEST_NAME, Manifest};
-use super::part_writer::{TEMPORARY_SUFFIX, Temporary, failed, put_in_place, sync_folder, temporary_path};
 use super::plan::PackPlan;
 use super::reader::read_manifest;
 use crate::error::{Error, Location, Result};
+use crate::format::whole_file::{TEMPORARY_SUFFIX, failed, sync_folder, write_file};
 use crate::source::LocalSource;
 
 /// The plan of an unfinished pack.
@@ -68,14 +67,6 @@ pub(super) fn prepare(
     }
     clean(destination)?;
     Ok(Standing::Open(lock))
-}
-
-/// Writes a small file so that it is either not there or complete.
-pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = Temporary(temporary_path(path));
-    let mut file = File::create(&temporary.0).map_err(|e| failed("creating", path, e))?;
-    file.write_all(bytes).map_err(|e| failed("writing", path, e))?;
-    put_in_place(&file, temporary, path)
 }
 
 /// Removes temporary files of writers that died.

@@ -1,18 +1,16 @@
 //! [`pack`]: plan, parts by threads, commit. And [`PackWriter`], for samples that come one by one from a program.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::destination::{self, FolderLock, Standing};
 use super::manifest::check_fields;
 use super::part_writer::{PartWriter, Refusal};
 use super::plan::{
-    MOST_SAMPLES, Meter, OnPackError, PackOptions, PackPlan, PackReport, Progress, commit_pack, plan_pack,
-    write_part_metered,
+    MOST_SAMPLES, OnPackError, PackOptions, PackPlan, PackReport, commit_pack, plan_pack, write_part_metered,
 };
 use crate::error::{Error, Location, Result, Stage};
 use crate::format::Format;
+use crate::format::parts::{Meter, Progress, refuse_own_source, run_parts};
 use crate::owned::Sample;
 use crate::sample::{SampleBuffer, Schema};
 
@@ -38,24 +36,6 @@ pub fn pack(
     commit_pack(&plan, destination)
 }
 
-/// A pack must not replace what it is made of, nor lie inside the image folder it is made of: it would be found there
-/// as one more class when the folder is opened again.
-fn refuse_own_source(source: &dyn Format, destination: &Path) -> Result<()> {
-    let Ok(origin) = Path::new(&source.locate(0).uri).canonicalize() else { return Ok(()) };
-    let target = std::path::absolute(destination).unwrap_or_else(|_| destination.to_path_buf());
-    // The destination need not exist yet; the part of it that does decides.
-    let real = target.ancestors().find_map(|above| {
-        let below = target.strip_prefix(above).ok()?;
-        Some(above.canonicalize().ok()?.join(below))
-    });
-    let real = real.unwrap_or(target);
-    if real == origin || (source.name() == "folder" && real.starts_with(&origin)) {
-        let reason = format!("{} is, or lies in, the source itself", destination.display());
-        return Err(Error::option("destination", reason));
-    }
-    Ok(())
-}
-
 fn write_parts(
     plan: &PackPlan,
     source: &dyn Format,
@@ -66,36 +46,6 @@ fn write_parts(
     run_parts(plan.parts(), options.workers, |part| {
         write_part_metered(plan, source, options, part, destination, meter)
     })
-}
-
-/// Calls `work` once for each part, from `workers` threads (0: all cores), until one fails.
-pub(super) fn run_parts(parts: u64, workers: usize, work: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = if workers == 0 { cores() } else { workers };
-    let next = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let failure: Mutex<Option<Error>> = Mutex::new(None);
-    let run = || {
-        while !stop.load(Ordering::Relaxed) {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            if part >= parts {
-                return;
-            }
-            if let Err(error) = work(part) {
-                stop.store(true, Ordering::Relaxed);
-                failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for number in 1..workers.min(parts as usize) {
-            // A thread that cannot be started is not needed: the others do its share.
-            let _ =
-                std::thread::Builder::new().name(format!("feedline-pack-{number}")).spawn_scoped(scope, run);
-        }
-        run();
-    });
-    failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// Writes samples that a program makes one after the other. Not resumable: the samples cannot be asked for again, so

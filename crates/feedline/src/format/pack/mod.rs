@@ -20,9 +20,7 @@ use crate::source::{Source, Target};
 pub use drive::{PackWriter, pack};
 pub use encode::{EncodedImage, ImageEncoder, ImageInput, KeepImages, ProbeImage};
 pub use manifest::Skipped;
-pub use plan::{
-    OnPackError, PackOptions, PackPlan, PackReport, Progress, commit_pack, plan_pack, write_part,
-};
+pub use plan::{OnPackError, PackOptions, PackPlan, PackReport, commit_pack, plan_pack, write_part};
 pub use verify::{Damage, VerifyReport, verify};
 
 /// How to recognise and open a pack.

@@ -1,10 +1,9 @@
 //! Writes one part: samples stream to a temporary file, the index is gathered beside them, and only a complete,
 //! synced file gets the part's name.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::digest::Digest;
 use super::encode::{EncodedImage, ImageEncoder, ImageInput};
@@ -14,12 +13,11 @@ use super::layout::{
 };
 use super::manifest::{MAX_LISTED, PartEntry, Skipped, part_name, schema_text};
 use crate::error::{Error, Location, Result, Stage};
+use crate::format::whole_file::{Temporary, failed, put_in_place, temporary_path};
 use crate::sample::{DType, FieldSpec, ImageEncoding, ImageMeta, SampleBuffer, Value};
 
 /// Large enough that small samples cost no system call each.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Temporary files end in this; see [`temporary_path`].
-pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Why a sample was not added.
 #[derive(Debug)]
@@ -228,51 +226,4 @@ fn portable_reason(error: &Error) -> String {
         Some(shard) if !shard.starts_with('/') => format!("{shard}: {reason}"),
         _ => reason,
     }
-}
-
-/// A temporary file that goes when it is not kept.
-#[derive(Debug)]
-pub(super) struct Temporary(pub(super) PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Already renamed, or as good as we can do.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// A name beside `path` that no other writer, in this process or another, uses; hidden, so that globs miss it.
-pub(super) fn temporary_path(path: &Path) -> PathBuf {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let name = path.file_name().unwrap_or_default().display().to_string();
-    path.with_file_name(format!(".{name}.{}-{number}{TEMPORARY_SUFFIX}", std::process::id()))
-}
-
-/// Syncs a finished temporary file and renames it to `path`: after this call `path` is complete even after a crash.
-pub(super) fn put_in_place(file: &File, temporary: Temporary, path: &Path) -> Result<()> {
-    file.sync_all().map_err(|e| failed("syncing", path, e))?;
-    fs::rename(&temporary.0, path).map_err(|e| failed("renaming", path, e))?;
-    sync_folder(path.parent().unwrap_or(Path::new(".")))
-}
-
-/// Makes renames in `folder` durable.
-pub(super) fn sync_folder(folder: &Path) -> Result<()> {
-    match File::open(folder).and_then(|f| f.sync_all()) {
-        // Some file systems cannot sync a folder; then a rename is as durable as they make it.
-        Err(e) if e.kind() != io::ErrorKind::InvalidInput => Err(failed("syncing", folder, e)),
-        _ => Ok(()),
-    }
-}
-
-/// A failed write, with what to do when the disk is full.
-pub(super) fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
-    let error = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => io::Error::new(
-            error.kind(),
-            format!("{error}; finished parts are kept: make room and run the same pack again to go on"),
-        ),
-        _ => error,
-    };
-    Error::storage(action, Location::new(path.display().to_string()), error)
 }

@@ -3,10 +3,8 @@
 //! all parts are there and writes the manifest. [`pack`](super::pack) drives the three with threads.
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +17,8 @@ use super::part_writer::{PartWriter, Refusal};
 use super::reader::{PartIndex, read_part};
 use crate::error::{Error, Location, Result};
 use crate::format::Format;
+use crate::format::parts::{Meter, Progress, SampleSizes};
+use crate::format::whole_file::write_file;
 use crate::sample::{FieldSet, Fingerprint, Kind, SampleBuffer, Schema};
 use crate::source::{LocalSource, Source};
 
@@ -69,47 +69,6 @@ impl Default for PackOptions {
             resume: true,
             overwrite: false,
         }
-    }
-}
-
-/// Is told how far packing or verifying is.
-pub trait Progress: Sync {
-    /// `samples` of `total` samples and `bytes` bytes are done. Called from any thread, now and then; `Break` stops
-    /// the work with an error, and a pack can be resumed.
-    fn update(&self, samples: u64, bytes: u64, total: u64) -> ControlFlow<()>;
-}
-
-/// Nobody watches.
-impl Progress for () {
-    fn update(&self, _: u64, _: u64, _: u64) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// Counts for a [`Progress`] from many threads.
-pub(super) struct Meter<'a> {
-    progress: &'a dyn Progress,
-    samples: AtomicU64,
-    bytes: AtomicU64,
-    total: u64,
-}
-
-impl<'a> Meter<'a> {
-    pub(super) fn new(progress: &'a dyn Progress, total: u64) -> Self {
-        Meter { progress, samples: AtomicU64::new(0), bytes: AtomicU64::new(0), total }
-    }
-
-    pub(super) fn add(&self, samples: u64, bytes: u64) -> Result<()> {
-        let samples = self.samples.fetch_add(samples, Ordering::Relaxed) + samples;
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        match self.progress.update(samples, bytes, self.total) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Error::Closed("stopped before the end".to_owned())),
-        }
-    }
-
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 }
 
@@ -181,20 +140,7 @@ pub fn plan_pack(source: &dyn Format, options: &PackOptions) -> Result<PackPlan>
     let sizes = SampleSizes::new(source, options.image.growth());
     let total: u64 = (0..source.len()).map(|sample| sizes.of(sample)).fold(0, u64::saturating_add);
     let part_bytes = part_bytes(options.part_bytes, total)?;
-    let mut starts = vec![0];
-    let (mut filled, mut count) = (0u64, 0);
-    for sample in 0..source.len() {
-        let size = sizes.of(sample);
-        if count > 0 && (filled.saturating_add(size) > part_bytes || count == MOST_SAMPLES) {
-            starts.push(sample);
-            (filled, count) = (0, 0);
-        }
-        filled = filled.saturating_add(size);
-        count += 1;
-    }
-    if !source.is_empty() {
-        starts.push(source.len());
-    }
+    let starts = sizes.cut(part_bytes, MOST_SAMPLES);
     Ok(PackPlan {
         id: [0; 16],
         source: source.fingerprint().to_hex(),
@@ -204,27 +150,6 @@ pub fn plan_pack(source: &dyn Format, options: &PackOptions) -> Result<PackPlan>
         starts,
     }
     .with_id())
-}
-
-/// About how large samples will be, as far as the source's index knows.
-struct SampleSizes<'a> {
-    source: &'a dyn Format,
-    fields: Vec<(usize, f64)>,
-}
-
-impl<'a> SampleSizes<'a> {
-    fn new(source: &'a dyn Format, growth: f64) -> Self {
-        let fields = source.schema().fields.iter().enumerate();
-        let fields = fields.map(|(n, f)| (n, if f.kind == Kind::Image { growth } else { 1.0 })).collect();
-        SampleSizes { source, fields }
-    }
-
-    fn of(&self, sample: u64) -> u64 {
-        let one = |(field, growth): &(usize, f64)| {
-            self.source.byte_length(sample, *field).map_or(8, |length| (length as f64 * growth) as u64)
-        };
-        self.fields.iter().map(one).fold(0, u64::saturating_add)
-    }
 }
 
 fn part_bytes(wanted: Option<u64>, total: u64) -> Result<u64> {
@@ -349,7 +274,7 @@ pub fn commit_pack(plan: &PackPlan, destination: &Path) -> Result<PackReport> {
     }
     let mut manifest = Manifest::new(plan.id, &plan.image, &plan.schema, entries);
     (manifest.skipped_count, manifest.skipped) = (skipped_count, skipped);
-    destination::write_file(&destination.join(MANIFEST_NAME), &manifest.to_bytes())?;
+    write_file(&destination.join(MANIFEST_NAME), &manifest.to_bytes())?;
     destination::clean(destination)?;
     // The plan goes last: without it and without a manifest, the parts would be nobody's.
     let _ = fs::remove_file(destination.join(PLAN_NAME));

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::destination::is_part;
 use super::digest::Digest;
-use super::drive::run_parts;
+
 use super::layout::{MAX_COLUMNS, Row, at, columns_of};
 use super::manifest::{MANIFEST_NAME, Manifest, part_name};
-use super::plan::{Meter, Progress};
 use super::reader::{Pack, PartIndex, has_bytes, read_manifest, read_part};
 use crate::error::Result;
+use crate::format::parts::{Meter, Progress, run_parts};
 use crate::sample::{FieldSpec, Kind};
 use crate::source::{LocalSource, Object, Source};
 

@@ -1,0 +1,289 @@
+//! [`convert`]: a data set as another system's files. What is the same for all systems; see [`Exporter`] for the rest.
+//!
+//! Which samples go into which shard is decided beforehand. Shards are written by threads, each under a temporary name,
+//! synced, renamed and then noted in a working folder; the index comes last, then the working folder goes. Killed at
+//! any moment, the same call goes on with the shards that are missing, to the same bytes.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::Format;
+use super::export::{Exporter, Samples, Shard, export_names, exporter};
+use super::parts::{Meter, Progress, SampleSizes, refuse_own_source, run_parts};
+use super::whole_file::{Temporary, failed, put_in_place, temporary_path, write_file};
+use crate::error::{Error, Location, Result};
+
+/// The folder with what is known of an unfinished conversion, inside the destination.
+pub(super) const WORK: &str = ".feedline-convert";
+const PLAN: &str = "plan.json";
+/// What a single-file exporter leaves in the working folder.
+pub(super) const RESULT: &str = "result";
+
+/// How to convert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConvertOptions {
+    /// The system to write for: one of [`convert_targets`].
+    pub to: String,
+    /// About how large a shard is; `None` is what the system itself does.
+    pub shard_bytes: Option<u64>,
+    /// Threads; 0 means all cores this process may use.
+    pub workers: usize,
+}
+
+impl Default for ConvertOptions {
+    fn default() -> Self {
+        ConvertOptions { to: "webdataset".to_owned(), shard_bytes: None, workers: 0 }
+    }
+}
+
+/// The systems that can be written for.
+pub fn convert_targets() -> Vec<&'static str> {
+    export_names()
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvertReport {
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of shards.
+    pub shards: u64,
+    /// Shards that an earlier, interrupted run had finished.
+    pub found: u64,
+    /// Bytes of all shards.
+    pub bytes: u64,
+}
+
+/// Decides everything that decides the bytes. Two runs with the same plan write the same files.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    source: String,
+    to: String,
+    settings: String,
+    /// First sample of each shard, and one past the last.
+    starts: Vec<u64>,
+}
+
+/// Writes `source` at `destination` as `options.to` has it. The destination is a folder, new or empty or left by an
+/// interrupted run; for systems with one file per data set it is that file.
+pub fn convert(
+    source: &dyn Format,
+    destination: impl AsRef<Path>,
+    options: &ConvertOptions,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
+    let destination = destination.as_ref();
+    let exporter = exporter(&options.to, options.shard_bytes)?;
+    exporter.check(source.schema())?;
+    refuse_own_source(source, destination)?;
+    let plan = Plan {
+        source: source.fingerprint().to_hex(),
+        to: exporter.name().to_owned(),
+        settings: exporter.settings(),
+        starts: SampleSizes::new(source, 1.0).cut(exporter.shard_bytes().max(1), u64::from(u32::MAX)),
+    };
+    let place = Place::prepare(destination, &plan, exporter.single_file())?;
+    let shards = write_shards(&place, &plan, source, &*exporter, options.workers, progress)?;
+    exporter.finish(&place.folder, source.schema(), &shards.done)?;
+    place.complete(destination)?;
+    Ok(ConvertReport {
+        samples: source.len(),
+        shards: shards.done.len() as u64,
+        found: shards.found,
+        bytes: shards.done.iter().map(|s| s.bytes).sum(),
+    })
+}
+
+/// Where shards and notes go.
+#[derive(Debug)]
+struct Place {
+    /// Of the shards and the index.
+    folder: PathBuf,
+    /// Of the plan and one note per finished shard.
+    work: PathBuf,
+    single_file: bool,
+    _lock: File,
+}
+
+impl Place {
+    fn prepare(destination: &Path, plan: &Plan, single_file: bool) -> Result<Self> {
+        let (folder, work) = if single_file {
+            let name = destination.file_name().unwrap_or_default().display().to_string();
+            let work = destination.with_file_name(format!(".{name}{WORK}"));
+            refuse_existing(destination)?;
+            (work.clone(), work)
+        } else {
+            (destination.to_path_buf(), destination.join(WORK))
+        };
+        if !work.join(PLAN).exists() && folder != work {
+            refuse_foreign(&folder)?;
+        }
+        fs::create_dir_all(&work).map_err(|e| failed("creating", &work, e))?;
+        let lock = lock(&work)?;
+        let text = serde_json::to_vec(plan).expect("a plan is plain data");
+        match fs::read(work.join(PLAN)) {
+            Ok(earlier) if earlier == text => {}
+            Ok(_) => {
+                let reason = "an unfinished conversion of other data, or with other options, is here";
+                return Err(Error::data(Location::new(destination.display().to_string()), reason)
+                    .with_hint("finish it with the options it was begun with, or remove the folder"));
+            }
+            Err(_) => write_file(&work.join(PLAN), &text)?,
+        }
+        Ok(Place { folder, work, single_file, _lock: lock })
+    }
+
+    fn note(&self, shard: usize) -> PathBuf {
+        self.work.join(format!("{shard:06}.json"))
+    }
+
+    /// What an earlier run noted of a shard, if the file is still as it was then.
+    fn found(&self, shard: usize) -> Option<Shard> {
+        let noted: Shard = serde_json::from_slice(&fs::read(self.note(shard)).ok()?).ok()?;
+        let meta = fs::metadata(self.folder.join(&noted.name)).ok()?;
+        (meta.len() == noted.bytes).then_some(noted)
+    }
+
+    /// Everything is written: the working folder goes.
+    fn complete(self, destination: &Path) -> Result<()> {
+        if self.single_file {
+            let result = self.folder.join(RESULT);
+            fs::rename(&result, destination).map_err(|e| failed("renaming", &result, e))?;
+        }
+        fs::remove_dir_all(&self.work).map_err(|e| failed("removing", &self.work, e))
+    }
+}
+
+fn refuse_existing(destination: &Path) -> Result<()> {
+    if !destination.exists() {
+        return Ok(());
+    }
+    let place = Location::new(destination.display().to_string());
+    Err(Error::data(place, "the file exists").with_hint("remove it, or choose another name"))
+}
+
+/// Files of others are never touched, and a mixture would be read as one data set.
+fn refuse_foreign(folder: &Path) -> Result<()> {
+    let Ok(mut entries) = fs::read_dir(folder) else { return Ok(()) };
+    let foreign = entries.find_map(|e| Some(e.ok()?.file_name()).filter(|n| n != WORK));
+    let Some(name) = foreign else { return Ok(()) };
+    let reason = format!("the folder is not empty: it holds '{}'", name.display());
+    Err(Error::data(Location::new(folder.display().to_string()), reason)
+        .with_hint("convert into a new or empty folder"))
+}
+
+fn lock(work: &Path) -> Result<File> {
+    let folder = File::open(work).map_err(|e| failed("opening", work, e))?;
+    match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let place = Location::new(work.display().to_string());
+            Err(Error::data(place, "another process is converting here"))
+        }
+        // Some network file systems cannot lock; writing there is safe all the same, only wasteful if done twice.
+        _ => Ok(folder),
+    }
+}
+
+struct Written {
+    done: Vec<Shard>,
+    found: u64,
+}
+
+fn write_shards(
+    place: &Place,
+    plan: &Plan,
+    source: &dyn Format,
+    exporter: &dyn Exporter,
+    workers: usize,
+    progress: &dyn Progress,
+) -> Result<Written> {
+    let count = plan.starts.len() - 1;
+    let meter = Meter::new(progress, source.len());
+    let done: Mutex<Vec<Option<Shard>>> = Mutex::new(vec![None; count]);
+    let found = AtomicU64::new(0);
+    run_parts(count as u64, workers, |number| {
+        let number = number as usize;
+        let shard = if let Some(shard) = place.found(number) {
+            found.fetch_add(1, Ordering::Relaxed);
+            meter.add(shard.samples.end - shard.samples.start, shard.bytes)?;
+            shard
+        } else {
+            write_shard(place, plan, source, exporter, number, &meter)?
+        };
+        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[number] = Some(shard);
+        Ok(())
+    })?;
+    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(Written { done: done.into_iter().flatten().collect(), found: found.into_inner() })
+}
+
+fn write_shard(
+    place: &Place,
+    plan: &Plan,
+    source: &dyn Format,
+    exporter: &dyn Exporter,
+    number: usize,
+    meter: &Meter<'_>,
+) -> Result<Shard> {
+    let range = plan.starts[number]..plan.starts[number + 1];
+    let name = exporter.shard_name(number, plan.starts.len() - 1);
+    let path = place.folder.join(&name);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|e| failed("creating", folder, e))?;
+    }
+    let temporary = Temporary(temporary_path(&path));
+    let file = File::create(&temporary.0).map_err(|e| failed("creating", &path, e))?;
+    let mut out = Counted { inner: BufWriter::with_capacity(1 << 20, file), bytes: 0 };
+    let add = |bytes| meter.add(1, bytes);
+    let mut samples = Samples::new(source, range.clone(), &add);
+    let note = exporter.write_shard(&mut samples, &mut out).map_err(|e| at_path(e, &path))?;
+    let file = out.inner.into_inner().map_err(|e| failed("writing", &path, e.into_error()))?;
+    put_in_place(&file, temporary, &path)?;
+    let shard = Shard { name, bytes: out.bytes, samples: range, note };
+    write_file(&place.note(number), &serde_json::to_vec(&shard).expect("a note is plain data"))?;
+    Ok(shard)
+}
+
+/// An exporter writes to it knows not what: a failed write gets its file here.
+fn at_path(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Storage { action: "writing", location, source } if location.uri.is_empty() => {
+            failed("writing", path, std::io::Error::new(source.kind(), source.to_string()))
+        }
+        other => other,
+    }
+}
+
+/// Counts what passes.
+struct Counted<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Says so when a folder holds a conversion that was not finished: half of the shards must not pass for a data set.
+pub(super) fn refuse_unfinished(source: &dyn crate::source::Source) -> Result<()> {
+    if !source.exists(&format!("{WORK}/{PLAN}"))? {
+        return Ok(());
+    }
+    Err(Error::data(Location::new(source.uri()), "a conversion into this folder was not finished")
+        .with_hint("run the same convert command again to complete it"))
+}
