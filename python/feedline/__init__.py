@@ -11,6 +11,7 @@
 
 from . import samplers, transforms
 from ._feedline import __version__
+from .convert import convert
 from .dataset import Dataset, Mix, concat, mix, open
 from .errors import (
     AccessError,
@@ -49,6 +50,7 @@ __all__ = [
     "TooManyBadSamplesError",
     "__version__",
     "concat",
+    "convert",
     "mix",
     "open",
     "pack",

@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +12,7 @@ from . import _feedline
 from .dataset import Dataset, Uri
 from .dataset import open as open_dataset
 from .errors import OptionError
+from .progress import watched
 
 __all__ = ["pack"]
 
@@ -77,7 +75,11 @@ def pack(
         dataset = source if isinstance(source, Dataset) else open_dataset(source)  # type: ignore[arg-type]
         if schema is not None:
             raise OptionError("schema: only for an iterable of dicts; a data set has its own")
-        _pack_dataset(dataset, target, settings, progress=progress)
+        watched(
+            len(dataset),
+            lambda counts: _feedline.pack(dataset._core, target, settings, counts),  # noqa: SLF001 - same package
+            show=progress,
+        )
     else:
         _pack_rows(source, target, settings, schema)  # type: ignore[arg-type]
     return open_dataset(target, format="pack")
@@ -85,36 +87,6 @@ def pack(
 
 def _is_uris(source: object) -> bool:
     return isinstance(source, Sequence) and bool(source) and all(isinstance(s, (str, os.PathLike)) for s in source)
-
-
-def _pack_dataset(dataset: Dataset, target: str, settings: str, *, progress: bool) -> None:
-    counts = _feedline.PackProgress()
-    done = threading.Event()
-    bar = None
-    if progress and sys.stderr.isatty():
-        bar = threading.Thread(target=_show, args=(counts, len(dataset), done), daemon=True)
-        bar.start()
-    try:
-        _feedline.pack(dataset._core, target, settings, counts)  # noqa: SLF001 - same package
-    finally:
-        done.set()
-        if bar is not None:
-            bar.join()
-
-
-def _show(counts: _feedline.PackProgress, total: int, done: threading.Event) -> None:
-    begun = time.monotonic()
-    while True:
-        over = done.wait(0.2)
-        samples, size = counts.done()
-        seconds = max(time.monotonic() - begun, 1e-9)
-        left = (total - samples) * seconds / samples if samples else 0.0
-        filled = 30 * samples // max(total, 1)
-        line = f"[{'#' * filled:<30}] {samples}/{total}  {size / seconds / 1e6:.0f} MB/s  {left:.0f} s left"
-        sys.stderr.write("\r" + line + " " * 4 + ("\n" if over else ""))
-        sys.stderr.flush()
-        if over:
-            return
 
 
 def _pack_rows(rows: Iterable[Mapping[str, Any]], target: str, settings: str, schema: Mapping[str, str] | None) -> None:

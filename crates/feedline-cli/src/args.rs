@@ -25,6 +25,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Pack(PackArgs),
+    Convert(ConvertArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Bench(BenchArgs),
@@ -36,6 +37,7 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Command::Pack(args) => args.json,
+            Command::Convert(args) => args.json,
             Command::Inspect(args) => args.json,
             Command::Verify(args) => args.json,
             Command::Bench(args) => args.json,
@@ -105,8 +107,45 @@ pub(crate) struct PackArgs {
     pub(crate) json: bool,
 }
 
-/// How to open a data set.
+/// Write a data set as another system's files
+///
+/// Stored bytes and values are kept as they are. Converting is parallel and crash-safe: interrupted or killed at any
+/// moment, it goes on where it was when the same command is run again, and the result is the same to the byte.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  feedline convert /data/train.pack /data/train-wds --to webdataset
+  feedline convert 'train-{000..146}.tar' /data/train-mds --to mds --shard-bytes 64M
+  feedline convert /data/train.pack /data/train.beton --to beton
+  feedline convert train.beton /data/train.pack --to pack")]
+pub(crate) struct ConvertArgs {
+    /// A data set of any format, or a pattern such as 'train-{000..146}.tar'; several are joined
+    #[arg(value_name = "SRC", required = true, num_args = 1..)]
+    pub(crate) sources: Vec<String>,
+    /// The folder to write (for beton: the file); new, empty, or left by an interrupted run
+    #[arg(value_name = "DST", required = true)]
+    pub(crate) destination: PathBuf,
+    /// The system to write for: pack, webdataset, mds, litdata, beton or parquet
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: String,
+    /// About how large each file is, such as 64M [default: what the system itself does]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) shard_bytes: Option<u64>,
+    /// Threads; 0 for all cores this process may use
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) open: OpenArgs,
+    /// No progress and no warnings, only errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How to open a data set.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct OpenArgs {
     /// The format of the data, when it cannot be told by looking
     #[arg(long, value_name = "NAME", default_value = "auto")]
@@ -114,6 +153,18 @@ pub(crate) struct OpenArgs {
     /// Take only named fields, under new names: NAME=SRC, or NAME=SRC1;SRC2 where samples have one of several
     #[arg(long = "field", value_name = "NAME=SRC", value_parser = parse_field)]
     pub(crate) fields: Vec<(String, String)>,
+    /// Which part of a data set that has several, such as train or test
+    #[arg(long, value_name = "NAME")]
+    pub(crate) split: Option<String>,
+    /// Hand on fields that are Python pickles; nothing is unpickled
+    #[arg(long)]
+    pub(crate) allow_pickle: bool,
+    /// For encrypted data: the environment variable that holds the password
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) password_from: Option<String>,
+    /// Compare files with the hashes in their index, where it has any
+    #[arg(long)]
+    pub(crate) verify_hashes: bool,
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {

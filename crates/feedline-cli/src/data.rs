@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use feedline::{Dataset, Error, OpenOptions, Result, Storage, Target, resolve};
+use feedline::{Dataset, Error, OpenOptions, ReadingOptions, Result, Storage, Target, resolve};
 
 use crate::args::OpenArgs;
 
@@ -41,6 +41,17 @@ fn options(args: &OpenArgs) -> Result<OpenOptions> {
             return Err(Error::option("--field", format!("'{name}' is given twice")));
         }
     }
+    let password = args.password_from.as_ref().map(|variable| {
+        let missing = || Error::option("--password-from", format!("the environment has no {variable}"));
+        std::env::var(variable).map_err(|_| missing())
+    });
+    let reading = ReadingOptions {
+        allow_pickle: args.allow_pickle,
+        password: password.transpose()?,
+        verify_hashes: args.verify_hashes,
+        split: args.split.clone(),
+        index_dir: None,
+    };
     let fields = (!fields.is_empty()).then_some(fields);
-    Ok(OpenOptions { format: args.format.clone(), fields, ..OpenOptions::default() })
+    Ok(OpenOptions { format: args.format.clone(), fields, reading, storage: Storage::default() })
 }

@@ -1,4 +1,4 @@
-//! The `feedline` command: `pack`, `inspect`, `verify`, `bench`, `doctor` and `demo`.
+//! The `feedline` command: `pack`, `convert`, `inspect`, `verify`, `bench`, `doctor` and `demo`.
 //!
 //! [`run`] is all there is: the binary calls it, and so does `python -m feedline`. One implementation, one help text.
 //! Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod cache;
 mod compare;
+mod convert;
 mod data;
 mod demo;
 mod doctor;
@@ -89,6 +90,7 @@ where
 fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Pack(args) => pack::run(args, output),
+        Command::Convert(args) => convert::run(args, output),
         Command::Inspect(args) => inspect::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Bench(args) => bench::run(args, output),

@@ -72,7 +72,8 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     settings.options().map_err(Failure::from)
 }
 
-fn warn_of_problems(source: &Dataset) {
+/// Names what lies at the source but is not part of the data set.
+pub(crate) fn warn_of_problems(source: &Dataset) {
     let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
     let what = format!(
         "{} at the source are not part of the data set:",

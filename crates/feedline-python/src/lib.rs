@@ -21,6 +21,8 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pack::PyPackWriter>()?;
     module.add_class::<pack::PackProgress>()?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::convert, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::convert_targets, module)?)?;
     module.add_function(wrap_pyfunction!(pack::kind_of, module)?)?;
     module.add_function(wrap_pyfunction!(pack::run_cli, module)?)?;
     Ok(())

@@ -66,6 +66,29 @@ pub(crate) fn pack(
     interruptible(py, work, stop)?.or_raise().map(drop)
 }
 
+/// Writes a data set as another system's files; Ctrl-C stops it cleanly, to be resumed by the same call.
+#[pyfunction]
+pub(crate) fn convert(
+    py: Python<'_>,
+    dataset: &PyDataset,
+    destination: &str,
+    settings: &str,
+    progress: &PackProgress,
+) -> PyResult<()> {
+    let options: feedline::ConvertOptions =
+        serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let source = dataset.dataset().format().clone();
+    let stop = || progress.stop.store(true, Ordering::Relaxed);
+    let work = || feedline::convert(&*source, destination, &options, progress);
+    interruptible(py, work, stop)?.or_raise().map(drop)
+}
+
+/// The systems that `convert` writes for.
+#[pyfunction]
+pub(crate) fn convert_targets() -> Vec<&'static str> {
+    feedline::convert_targets()
+}
+
 /// Packs samples that a Python iterable gives.
 #[pyclass(name = "PackWriter", module = "feedline._feedline", frozen)]
 pub(crate) struct PyPackWriter {

@@ -79,8 +79,17 @@ pub fn convert(
     options: &ConvertOptions,
     progress: &dyn Progress,
 ) -> Result<ConvertReport> {
-    let destination = destination.as_ref();
     let exporter = exporter(&options.to, options.shard_bytes)?;
+    write(source, destination.as_ref(), &*exporter, options.workers, progress)
+}
+
+fn write(
+    source: &dyn Format,
+    destination: &Path,
+    exporter: &dyn Exporter,
+    workers: usize,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
     exporter.check(source.schema())?;
     refuse_own_source(source, destination)?;
     let plan = Plan {
@@ -90,7 +99,7 @@ pub fn convert(
         starts: SampleSizes::new(source, 1.0).cut(exporter.shard_bytes().max(1), u64::from(u32::MAX)),
     };
     let place = Place::prepare(destination, &plan, exporter.single_file())?;
-    let shards = write_shards(&place, &plan, source, &*exporter, options.workers, progress)?;
+    let shards = write_shards(&place, &plan, source, exporter, workers, progress)?;
     exporter.finish(&place.folder, source.schema(), &shards.done)?;
     place.complete(destination)?;
     Ok(ConvertReport {
@@ -286,4 +295,168 @@ pub(super) fn refuse_unfinished(source: &dyn crate::source::Source) -> Result<()
     }
     Err(Error::data(Location::new(source.uri()), "a conversion into this folder was not finished")
         .with_hint("run the same convert command again to complete it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::format::ReadingOptions;
+    use crate::format::export::unwritten;
+    use crate::sample::{Schema, Value};
+    use crate::source::{LocalSource, Target};
+
+    /// Paths of an image folder, a line each.
+    #[derive(Debug)]
+    struct Lines {
+        single_file: bool,
+    }
+
+    impl Exporter for Lines {
+        fn name(&self) -> &'static str {
+            "lines"
+        }
+
+        fn settings(&self) -> String {
+            String::new()
+        }
+
+        fn check(&self, _: &Schema) -> Result<()> {
+            Ok(())
+        }
+
+        fn shard_bytes(&self) -> u64 {
+            40
+        }
+
+        fn shard_name(&self, number: usize, count: usize) -> String {
+            format!("deep/{number}-of-{count}.txt")
+        }
+
+        fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<serde_json::Value> {
+            let path = samples.schema().position("path").expect("folders have paths");
+            let mut lines = 0;
+            while let Some((_, sample)) = samples.next()? {
+                let Value::Bytes(text) = sample.value(path) else { panic!("a path expected") };
+                out.write_all(sample.bytes(text)).and_then(|()| out.write_all(b"\n")).map_err(unwritten)?;
+                lines += 1;
+            }
+            Ok(lines.into())
+        }
+
+        fn finish(&self, folder: &Path, _: &Schema, shards: &[Shard]) -> Result<()> {
+            let total: u64 = shards.iter().map(|s| s.note.as_u64().unwrap()).sum();
+            if !self.single_file {
+                return write_file(&folder.join("index"), total.to_string().as_bytes());
+            }
+            let all = shards.iter().flat_map(|s| fs::read(folder.join(&s.name)).unwrap()).collect::<Vec<_>>();
+            write_file(&folder.join(RESULT), &all)
+        }
+
+        fn single_file(&self) -> bool {
+            self.single_file
+        }
+    }
+
+    fn images(root: &Path, count: usize) -> Arc<dyn Format> {
+        fs::create_dir_all(root.join("class")).unwrap();
+        for n in 0..count {
+            fs::write(root.join(format!("class/{n:03}.jpg")), [n as u8; 10]).unwrap();
+        }
+        let target = Target::Folder(Arc::new(LocalSource::new(root)));
+        crate::format::open(&target, "folder", &ReadingOptions::default()).unwrap()
+    }
+
+    fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let list = LocalSource::new(folder);
+        let names = crate::source::Source::list(&list, "").unwrap().entries;
+        names.into_iter().map(|e| (PathBuf::from(&e.name), fs::read(folder.join(&e.name)).unwrap())).collect()
+    }
+
+    /// Stops after some samples, as a crash would.
+    struct StopAfter(u64);
+
+    impl Progress for StopAfter {
+        fn update(&self, samples: u64, _: u64, _: u64) -> ControlFlow<()> {
+            if samples > self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
+    #[test]
+    fn interrupted_anywhere_it_goes_on_to_the_same_bytes() {
+        let (data, whole, cut) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = images(data.path(), 23);
+        let lines = Lines { single_file: false };
+        let report = write(&*source, whole.path(), &lines, 3, &()).unwrap();
+        assert_eq!((report.samples, report.found), (23, 0));
+        assert!(report.shards > 3);
+        for stop in 1..23 {
+            let destination = cut.path().join(stop.to_string());
+            write(&*source, &destination, &lines, 1, &StopAfter(stop)).unwrap_err();
+            let target = Target::Folder(Arc::new(LocalSource::new(&destination)));
+            let message = crate::format::open(&target, "auto", &ReadingOptions::default()).unwrap_err();
+            assert!(message.to_string().contains("not finished"), "{message}");
+            let report = write(&*source, &destination, &lines, 2, &()).unwrap();
+            assert!(report.found < report.shards);
+            assert_eq!(files(&destination), files(whole.path()));
+        }
+    }
+
+    #[test]
+    fn damaged_or_missing_shards_of_an_earlier_run_are_written_again() {
+        let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = images(data.path(), 9);
+        let lines = Lines { single_file: false };
+        let destination = out.path().join("x");
+        write(&*source, &destination, &lines, 1, &StopAfter(7)).unwrap_err();
+        let first = files(&destination).into_keys().find(|n| n.starts_with("deep")).unwrap();
+        fs::write(destination.join(first), b"short").unwrap();
+        write(&*source, &destination, &lines, 1, &()).unwrap();
+        write(&*source, &out.path().join("y"), &lines, 1, &()).unwrap();
+        assert_eq!(files(&destination), files(&out.path().join("y")));
+    }
+
+    #[test]
+    fn one_file_takes_its_place_whole() {
+        let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = images(data.path(), 9);
+        let lines = Lines { single_file: true };
+        let destination = out.path().join("all.txt");
+        write(&*source, &destination, &lines, 2, &StopAfter(5)).unwrap_err();
+        assert!(!destination.exists());
+        write(&*source, &destination, &lines, 2, &()).unwrap();
+        assert_eq!(fs::read_to_string(&destination).unwrap().lines().count(), 9);
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1, "nothing is left behind");
+        let message = write(&*source, &destination, &lines, 2, &()).unwrap_err().to_string();
+        assert!(message.contains("exists"), "{message}");
+    }
+
+    #[test]
+    fn folders_of_others_and_other_plans_are_left_alone() {
+        let (data, more, out) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let lines = Lines { single_file: false };
+        let source = images(data.path(), 9);
+        fs::write(out.path().join("mine.txt"), b"").unwrap();
+        let message = write(&*source, out.path(), &lines, 1, &()).unwrap_err().to_string();
+        assert!(message.contains("mine.txt"), "{message}");
+        let destination = out.path().join("new");
+        write(&*source, &destination, &lines, 1, &StopAfter(5)).unwrap_err();
+        let other = images(more.path(), 11);
+        let message = write(&*other, &destination, &lines, 1, &()).unwrap_err().to_string();
+        assert!(message.contains("unfinished conversion"), "{message}");
+    }
+
+    #[test]
+    fn unknown_systems_are_named() {
+        let data = tempfile::tempdir().unwrap();
+        let source = images(data.path(), 1);
+        let options = ConvertOptions { to: "zip".to_owned(), ..ConvertOptions::default() };
+        let message = convert(&*source, data.path().join("x"), &options, &()).unwrap_err().to_string();
+        assert!(message.contains("'zip'"), "{message}");
+    }
 }

@@ -1,0 +1,105 @@
+//! `feedline convert`: writes a data set as another system's files.
+
+use feedline::{ConvertOptions, ConvertReport, Dataset, convert, convert_targets};
+use serde_json::{Value, json};
+
+use crate::args::{ConvertArgs, ImageChoice, OnErrorChoice, PackArgs};
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::report::{Output, Table};
+use crate::{ExitCode, data, interrupt, pack, units};
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    if args.to == "pack" {
+        return pack::run(&as_pack(args), output);
+    }
+    refuse_unknown(&args.to)?;
+    interrupt::watch();
+    let source = data::open(&args.sources, &args.open)?;
+    if !args.quiet {
+        pack::warn_of_problems(&source);
+    }
+    let options =
+        ConvertOptions { to: args.to.clone(), shard_bytes: args.shard_bytes, workers: args.workers };
+    let bar = Bar::new("converting", args.quiet);
+    let result = convert(&**source.format(), &args.destination, &options, &bar);
+    bar.clear();
+    let report = match result {
+        Ok(report) => report,
+        Err(_) if interrupt::asked() => return Err(stopped(&bar, &source)),
+        Err(error) => return Err(error.into()),
+    };
+    output.document(|| document(&report, &source, args, bar.elapsed()));
+    if !args.quiet {
+        summary(&report, args, bar.elapsed(), output);
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn refuse_unknown(to: &str) -> Result<(), Failure> {
+    if convert_targets().contains(&to) {
+        return Ok(());
+    }
+    let reason = format!("'{to}' is none of pack, {}", convert_targets().join(", "));
+    Err(feedline::Error::option("--to", reason).into())
+}
+
+/// A pack of bytes as they are: converting changes no image.
+fn as_pack(args: &ConvertArgs) -> PackArgs {
+    PackArgs {
+        sources: args.sources.clone(),
+        destination: args.destination.clone(),
+        image: ImageChoice::AsIs,
+        compare: false,
+        shorter_side: None,
+        longer_side: None,
+        quality: None,
+        baseline: false,
+        part_bytes: args.shard_bytes,
+        workers: args.workers,
+        on_error: OnErrorChoice::Raise,
+        no_resume: false,
+        overwrite: false,
+        open: args.open.clone(),
+        quiet: args.quiet,
+        json: args.json,
+    }
+}
+
+fn stopped(bar: &Bar, source: &Dataset) -> Failure {
+    let (samples, _) = bar.done();
+    let reason = format!(
+        "{} of {} were done; finished files are kept",
+        units::count(samples),
+        units::counted(source.len(), "sample")
+    );
+    Failure::interrupted(reason, "run the same command again to go on from there")
+}
+
+fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mut Output) {
+    let mut table = Table::new("l");
+    table.row([args.to.as_str(), &args.destination.display().to_string()]);
+    table.row(["samples", &units::count(report.samples)]);
+    let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.shards, "file"));
+    table.row(["size", &size]);
+    if report.found > 0 {
+        table.row(["there already", &units::counted(report.found, "file")]);
+    }
+    table.row(["time", &units::seconds(seconds)]);
+    output.table(&table);
+}
+
+fn document(report: &ConvertReport, source: &Dataset, args: &ConvertArgs, seconds: f64) -> Value {
+    json!({
+        "path": args.destination.display().to_string(),
+        "to": args.to,
+        "source": source.uri(),
+        "source_format": source.format_name(),
+        "samples": report.samples,
+        "files": report.shards,
+        "files_found": report.found,
+        "bytes": report.bytes,
+        "seconds": seconds,
+    })
+}
