@@ -119,6 +119,30 @@ impl PyDataset {
         py.detach(|| self.dataset.select(&indices)).or_raise().map(PyDataset::new)
     }
 
+    /// The same, packed below `folder` while it is read.
+    fn cached(&self, py: Python<'_>, folder: &str, image: &str) -> PyResult<Self> {
+        let image = serde_json::from_value(image.into())
+            .map_err(|_| PyValueError::new_err(format!("image: {image:?} is none of jpeg, as-is")))?;
+        py.detach(|| self.dataset.cached(folder.as_ref(), image)).or_raise().map(PyDataset::new)
+    }
+
+    /// The same, with what comes over a network kept below `folder`.
+    fn with_cache_dir(&self, py: Python<'_>, folder: &str) -> PyResult<Self> {
+        py.detach(|| self.dataset.with_cache_dir(folder.as_ref())).or_raise().map(PyDataset::new)
+    }
+
+    /// How far the local pack is, or `None` for a data set without one.
+    fn copy_status<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(status) = self.dataset.copy_status() else { return Ok(None) };
+        let dict = PyDict::new(py);
+        dict.set_item("folder", status.folder)?;
+        dict.set_item("samples", status.samples)?;
+        dict.set_item("total", status.total)?;
+        dict.set_item("complete", status.complete)?;
+        dict.set_item("failure", status.failure)?;
+        Ok(Some(dict))
+    }
+
     /// What it takes to open it again, as JSON.
     fn spec(&self) -> PyResult<String> {
         let spec =

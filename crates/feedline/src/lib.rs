@@ -23,7 +23,7 @@ mod spec;
 mod transform;
 
 pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
-pub use dataset::{Dataset, DatasetSpec, OpenOptions, open};
+pub use dataset::{CopyStatus, Dataset, DatasetSpec, OpenOptions, open};
 pub use encode::{PackSettings, StoredImage, decode_image, is_image};
 pub use error::{Error, Location, Result, Stage};
 pub use format::{

@@ -12,7 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("owned", &[]),
     ("source", &[]),
     ("format", &["source", "owned"]),
-    ("dataset", &["source", "format", "owned"]),
+    ("dataset", &["encode", "source", "format", "owned"]),
     ("order", &["random"]),
     ("decode", &["transform"]),
     ("encode", &["decode", "format", "transform"]),

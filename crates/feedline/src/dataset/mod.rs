@@ -1,12 +1,17 @@
 //! [`Dataset`]: what `open` gives. A format under the names users expect, cheap to clone, describable so that another
 //! process can open the same.
 
+mod copy;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use copy::CopyStatus;
+
+use crate::encode::StoredImage;
 use crate::error::{Error, Location, Result};
 use crate::format::{self, Concatenated, Format, ReadingOptions, Renamed, Selected};
 use crate::owned::Sample;
@@ -49,6 +54,7 @@ pub struct Dataset {
     format: Arc<dyn Format>,
     uri: Arc<str>,
     spec: Option<Arc<DatasetSpec>>,
+    copy: Option<Arc<copy::Job>>,
 }
 
 /// What it takes to open a data set again, in this process or another. Plain data.
@@ -84,6 +90,15 @@ pub enum DatasetSpec {
         /// Which.
         pieces: Vec<DatasetSpec>,
     },
+    /// Another, packed locally while it is read.
+    Cached {
+        /// Which.
+        of: Box<DatasetSpec>,
+        /// Below which folder the pack lies.
+        folder: PathBuf,
+        /// What the pack stores of images.
+        image: StoredImage,
+    },
 }
 
 impl DatasetSpec {
@@ -110,6 +125,7 @@ impl DatasetSpec {
             DatasetSpec::Concat { pieces } => {
                 Dataset::concat(&pieces.iter().map(DatasetSpec::open).collect::<Result<Vec<_>>>()?)
             }
+            DatasetSpec::Cached { of, folder, image } => of.open()?.cached(folder, *image),
         }
     }
 }
@@ -155,12 +171,12 @@ impl Dataset {
             None => with_usual_names(format),
         };
         refuse_pickles(&uri, format.schema(), &options.reading)?;
-        Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)) })
+        Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)), copy: None })
     }
 
     /// A data set over a format of one's own. It cannot be described for other processes.
     pub fn from_format(format: Arc<dyn Format>, uri: impl Into<String>) -> Self {
-        Dataset { format, uri: uri.into().into(), spec: None }
+        Dataset { format, uri: uri.into().into(), spec: None, copy: None }
     }
 
     /// Number of samples.
@@ -226,7 +242,7 @@ impl Dataset {
         let spec = self.spec.as_ref().map(|of| {
             Arc::new(DatasetSpec::Select { of: Box::new((**of).clone()), indices: indices.to_vec() })
         });
-        Ok(Dataset { format, uri: self.uri.clone(), spec })
+        Ok(Dataset { format, uri: self.uri.clone(), spec, copy: self.copy.clone() })
     }
 
     /// One after the other. The result has the fields that all of them have, in the order of the first.
@@ -239,7 +255,12 @@ impl Dataset {
         let uri = pieces.iter().map(Dataset::uri).collect::<Vec<_>>().join(", ");
         let specs: Option<Vec<_>> = pieces.iter().map(|p| p.spec.as_deref().cloned()).collect();
         let spec = specs.map(|pieces| Arc::new(DatasetSpec::Concat { pieces }));
-        Ok(Dataset { format: Arc::new(Concatenated::new(formats, schema)), uri: uri.into(), spec })
+        Ok(Dataset {
+            format: Arc::new(Concatenated::new(formats, schema)),
+            uri: uri.into(),
+            spec,
+            copy: None,
+        })
     }
 
     /// What it takes to open this again elsewhere; `None` for data sets over a format of one's own.
