@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
@@ -120,8 +121,10 @@ class Dataset:
 
     @property
     def copy_status(self) -> dict[str, Any] | None:
-        """How far a [`cached`][feedline.Dataset.cached] data set's pack is: `folder`, `samples`, `total`, `complete`, and
-        `failure` (the reason, if packing ended early; samples then keep coming from the source). `None` without one.
+        """How far a [`cached`][feedline.Dataset.cached] data set's pack is; `None` for a data set without one.
+
+        `folder`, `samples`, `total`, `complete`, and `failure`: the reason, if packing ended early (samples then keep
+        coming from the source).
         """
         return self._core.copy_status()
 
@@ -136,8 +139,8 @@ def _default_cache() -> str:
     chosen = os.environ.get("FEEDLINE_CACHE_DIR")
     if chosen:
         return chosen
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(root, "feedline")
+    root = os.environ.get("XDG_CACHE_HOME")
+    return str((Path(root) if root else Path.home() / ".cache") / "feedline")
 
 
 def _restore(spec: str, decoded: bool) -> Dataset:
