@@ -299,8 +299,17 @@ fn absolute(uri: &str) -> String {
 }
 
 /// The names of integer fields that hold a class.
-const CLASS_NAMES: [&str; 8] =
-    ["label", "labels", "cls", "class", "class_id", "class_idx", "target", "category_id"];
+const CLASS_NAMES: [&str; 9] = [
+    "label",
+    "labels",
+    "cls",
+    "class",
+    "class_id",
+    "class_idx",
+    "target",
+    "category_id",
+    "image/class/label",
+];
 
 fn with_usual_names(behind: Arc<dyn Format>) -> Arc<dyn Format> {
     let fields = &behind.schema().fields;

@@ -16,10 +16,16 @@ mod export;
 mod folder;
 mod npy;
 mod pack;
+mod parallel;
 mod parts;
+mod recent;
 mod saved_index;
 mod shelf;
+mod sniff;
+mod splits;
+mod stream;
 mod tar;
+mod tfrecord;
 mod view;
 mod webdataset;
 mod whole_file;
@@ -152,7 +158,7 @@ pub(crate) struct Probe {
 
 /// Every format. Exactly one must recognise a target; `folder` is asked only when no other does, because almost any
 /// folder could be one.
-pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, folder::PROBE];
+pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, tfrecord::PROBE, folder::PROBE];
 
 /// The names users may write in `format=`, in the order in which formats are asked.
 pub fn format_names() -> Vec<&'static str> {
