@@ -190,3 +190,61 @@ fn folders_are_recognised_by_content_and_split_by_name() {
     let other = Target::Folder(Arc::new(MemorySource::new([("a.bin", b"hello hello hello".to_vec())])));
     assert_eq!(recognises(&other).unwrap(), None);
 }
+
+/// The bytes of a value, one per Latin-1 character, as `expected.json` has them.
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| char::from(*b)).collect()
+}
+
+fn as_expected(column: &Column, value: &Value, buffer: &SampleBuffer) -> serde_json::Value {
+    match value {
+        Value::Int(i) => serde_json::json!([i]),
+        Value::Float(f) => serde_json::json!([f]),
+        Value::Array { dtype: DType::F32, bytes, .. } => {
+            let floats = buffer.bytes(bytes).chunks(4).map(|c| f32::from_le_bytes(c.try_into().unwrap()));
+            serde_json::json!(floats.collect::<Vec<_>>())
+        }
+        Value::Array { bytes, .. } => {
+            let ints = buffer.bytes(bytes).chunks(8).map(|c| i64::from_le_bytes(c.try_into().unwrap()));
+            serde_json::json!(ints.collect::<Vec<_>>())
+        }
+        Value::Bytes(range) if column.spec.kind == Kind::Json => {
+            let strings: Vec<String> = serde_json::from_slice(buffer.bytes(range)).unwrap();
+            serde_json::json!(strings.iter().map(|s| latin1(s.as_bytes())).collect::<Vec<_>>())
+        }
+        Value::Bytes(range) | Value::Image { bytes: range, .. } => {
+            serde_json::json!([latin1(buffer.bytes(range))])
+        }
+        Value::Missing => serde_json::Value::Null,
+    }
+}
+
+/// `testdata/formats/tfrecord/make.py` wrote these with TensorFlow.
+#[test]
+fn what_tensorflow_wrote_is_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/tfrecord");
+    let expected = fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&expected).unwrap();
+    let index = tempfile::tempdir().unwrap();
+    let source: Arc<dyn Source> = Arc::new(LocalSource::new(&folder));
+    for name in ["plain.tfrecord", "gzip.tfrecord", "zlib.tfrecord"] {
+        let format = TfRecord::open(source.clone(), vec![name.to_owned()], &saved_in(index.path())).unwrap();
+        assert_eq!(format.len(), expected.len() as u64);
+        for (sample, expected) in expected.iter().enumerate() {
+            let (buffer, values) = read(&format, sample as u64);
+            for (column, value) in format.columns.iter().zip(&values) {
+                let expected = expected.get(&column.spec.name).cloned().unwrap_or_default();
+                assert_eq!(
+                    as_expected(column, value, &buffer),
+                    expected,
+                    "{name} {sample} {}",
+                    column.spec.name
+                );
+            }
+        }
+        let kind = |name: &str| format.schema.fields[format.schema.position(name).unwrap()].kind;
+        assert_eq!((kind("image/encoded"), kind("image/filename")), (Kind::Image, Kind::Text));
+    }
+    let sequence = TfRecord::open(source, vec!["sequence.tfrecord".to_owned()], &saved_in(index.path()));
+    assert!(sequence.unwrap_err().to_string().contains("SequenceExample"));
+}
