@@ -264,6 +264,10 @@ fn flipped_bits(subject: &dyn Subject) {
 /// Whatever a damaged file still gives is right (if the format can tell), the rest is an error; nothing panics.
 fn right_or_refused(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)], compare: bool) {
     let Ok(format) = subject.open(folder) else { return };
+    // Without checksums, a flipped bit may make another kind of field of the image.
+    if !compare && format.schema().fields.iter().all(|f| f.kind != Kind::Image) {
+        return;
+    }
     for sample in 0..format.len().min(images.len() as u64) {
         match read_image(&*format, sample) {
             Ok(found) if compare => assert_eq!(found, images[sample as usize].1),

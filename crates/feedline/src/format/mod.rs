@@ -9,6 +9,7 @@
 //! before use; errors name the file, the sample and the offset. A format does not decode pictures, does not know
 //! batches or order, and never panics on bad input.
 
+mod beton;
 #[cfg(test)]
 mod conformance;
 mod convert;
@@ -158,7 +159,14 @@ pub(crate) struct Probe {
 
 /// Every format. Exactly one must recognise a target; `folder` is asked only when no other does, because almost any
 /// folder could be one.
-pub(crate) static FORMATS: &[Probe] = &[pack::PROBE, webdataset::PROBE, tfrecord::PROBE, folder::PROBE];
+#[rustfmt::skip] // one line each
+pub(crate) static FORMATS: &[Probe] = &[
+    pack::PROBE,
+    beton::PROBE,
+    tfrecord::PROBE,
+    webdataset::PROBE,
+    folder::PROBE,
+];
 
 /// The names users may write in `format=`, in the order in which formats are asked.
 pub fn format_names() -> Vec<&'static str> {

@@ -70,7 +70,7 @@ fn quoted(text: &str) -> Option<&str> {
     text.strip_prefix('\'')?.split('\'').next()
 }
 
-fn element(descr: &str) -> Result<(DType, bool), String> {
+pub(super) fn element(descr: &str) -> Result<(DType, bool), String> {
     let unsupported = || format!("arrays of type '{descr}' are not supported");
     let (order, kind) = descr.split_at_checked(1).ok_or_else(unsupported)?;
     let dtype = match kind {
