@@ -18,6 +18,7 @@ use super::export::{Exporter, Samples, Shard, export_names, exporter};
 use super::parts::{Meter, Progress, SampleSizes, refuse_own_source, run_parts};
 use super::whole_file::{Temporary, failed, put_in_place, temporary_path, write_file};
 use crate::error::{Error, Location, Result};
+use crate::source::{LocalSource, Sink, Source};
 
 /// The folder with what is known of an unfinished conversion, inside the destination.
 pub(super) const WORK: &str = ".feedline-convert";
@@ -80,7 +81,25 @@ pub fn convert(
     progress: &dyn Progress,
 ) -> Result<ConvertReport> {
     let exporter = exporter(&options.to, options.shard_bytes)?;
-    write(source, destination.as_ref(), &*exporter, options.workers, progress)
+    refuse_own_source(source, destination.as_ref())?;
+    write(source, destination.as_ref(), &*exporter, options.workers, progress, None)
+}
+
+/// The same at `sink`, by way of the local folder `staging`: each file is sent and removed as soon as it is whole, the
+/// index last. A system with one file per data set puts it as object `name`.
+pub(crate) fn convert_and_send(
+    source: &dyn Format,
+    sink: &dyn Sink,
+    name: &str,
+    staging: &Path,
+    options: &ConvertOptions,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
+    let exporter = exporter(&options.to, options.shard_bytes)?;
+    let destination = if exporter.single_file() { staging.join(name) } else { staging.to_path_buf() };
+    let report = write(source, &destination, &*exporter, options.workers, progress, Some(sink))?;
+    let _ = fs::remove_dir_all(staging);
+    Ok(report)
 }
 
 fn write(
@@ -89,16 +108,16 @@ fn write(
     exporter: &dyn Exporter,
     workers: usize,
     progress: &dyn Progress,
+    sink: Option<&dyn Sink>,
 ) -> Result<ConvertReport> {
     exporter.check(source.schema())?;
-    refuse_own_source(source, destination)?;
     let plan = Plan {
         source: source.fingerprint().to_hex(),
         to: exporter.name().to_owned(),
         settings: exporter.settings(),
         starts: SampleSizes::new(source, 1.0).cut(exporter.shard_bytes().max(1), u64::from(u32::MAX)),
     };
-    let place = Place::prepare(destination, &plan, exporter.single_file())?;
+    let place = Place::prepare(destination, &plan, exporter.single_file(), sink)?;
     let shards = write_shards(&place, &plan, source, exporter, workers, progress)?;
     exporter.finish(&place.folder, source.schema(), &shards.done)?;
     place.complete(destination)?;
@@ -112,21 +131,28 @@ fn write(
 
 /// Where shards and notes go.
 #[derive(Debug)]
-struct Place {
+struct Place<'a> {
     /// Of the shards and the index.
     folder: PathBuf,
     /// Of the plan and one note per finished shard.
     work: PathBuf,
     single_file: bool,
+    /// Where finished files are sent.
+    sink: Option<&'a dyn Sink>,
     _lock: File,
 }
 
-impl Place {
-    fn prepare(destination: &Path, plan: &Plan, single_file: bool) -> Result<Self> {
+impl<'a> Place<'a> {
+    fn prepare(
+        destination: &Path,
+        plan: &Plan,
+        single_file: bool,
+        sink: Option<&'a dyn Sink>,
+    ) -> Result<Self> {
         let (folder, work) = if single_file {
             let name = destination.file_name().unwrap_or_default().display().to_string();
             let work = destination.with_file_name(format!(".{name}{WORK}"));
-            refuse_existing(destination)?;
+            refuse_existing(destination, &name, sink)?;
             (work.clone(), work)
         } else {
             (destination.to_path_buf(), destination.join(WORK))
@@ -144,9 +170,20 @@ impl Place {
                 return Err(Error::data(Location::new(destination.display().to_string()), reason)
                     .with_hint("finish it with the options it was begun with, or remove the folder"));
             }
-            Err(_) => write_file(&work.join(PLAN), &text)?,
+            Err(_) => {
+                let remote = sink.filter(|_| !single_file);
+                remote.map_or(Ok(()), refuse_foreign_objects)?;
+                write_file(&work.join(PLAN), &text)?;
+                // Readers over there must see that the shards are not all there yet.
+                remote.map_or(Ok(()), |sink| sink.put(&format!("{WORK}/{PLAN}"), &work.join(PLAN)))?;
+            }
         }
-        Ok(Place { folder, work, single_file, _lock: lock })
+        Ok(Place { folder, work, single_file, sink, _lock: lock })
+    }
+
+    /// The sink, if shards are final objects there.
+    fn shard_sink(&self) -> Option<&'a dyn Sink> {
+        self.sink.filter(|_| !self.single_file)
     }
 
     fn note(&self, shard: usize) -> PathBuf {
@@ -156,26 +193,66 @@ impl Place {
     /// What an earlier run noted of a shard, if the file is still as it was then.
     fn found(&self, shard: usize) -> Option<Shard> {
         let noted: Shard = serde_json::from_slice(&fs::read(self.note(shard)).ok()?).ok()?;
-        let meta = fs::metadata(self.folder.join(&noted.name)).ok()?;
-        (meta.len() == noted.bytes).then_some(noted)
+        let bytes = match self.shard_sink() {
+            Some(sink) => sink.open(&noted.name).ok()?.size(),
+            None => fs::metadata(self.folder.join(&noted.name)).ok()?.len(),
+        };
+        (bytes == noted.bytes).then_some(noted)
+    }
+
+    /// Sends a finished file, if it is to be sent.
+    fn send(&self, name: &str) -> Result<()> {
+        let Some(sink) = self.shard_sink() else { return Ok(()) };
+        let file = self.folder.join(name);
+        sink.put(name, &file)?;
+        fs::remove_file(&file).map_err(|e| failed("removing", &file, e))
+    }
+
+    /// Sends what the exporter wrote last, in the order in which it did.
+    fn send_index(&self) -> Result<()> {
+        let mut files = Vec::new();
+        for entry in LocalSource::new(&self.folder).list("")?.entries {
+            if !entry.name.starts_with(WORK) {
+                files.push((entry.version, entry.name));
+            }
+        }
+        files.sort();
+        files.iter().try_for_each(|(_, name)| self.send(name))
     }
 
     /// Everything is written: the working folder goes.
     fn complete(self, destination: &Path) -> Result<()> {
-        if self.single_file {
-            let result = self.folder.join(RESULT);
-            fs::rename(&result, destination).map_err(|e| failed("renaming", &result, e))?;
+        let result = self.folder.join(RESULT);
+        match self.sink {
+            Some(sink) if self.single_file => {
+                sink.put(&destination.file_name().unwrap_or_default().display().to_string(), &result)?;
+            }
+            Some(sink) => {
+                self.send_index()?;
+                sink.remove(&format!("{WORK}/{PLAN}"))?;
+            }
+            None if self.single_file => {
+                fs::rename(&result, destination).map_err(|e| failed("renaming", &result, e))?;
+            }
+            None => {}
         }
         fs::remove_dir_all(&self.work).map_err(|e| failed("removing", &self.work, e))
     }
 }
 
-fn refuse_existing(destination: &Path) -> Result<()> {
-    if !destination.exists() {
+fn refuse_existing(destination: &Path, name: &str, sink: Option<&dyn Sink>) -> Result<()> {
+    if !sink.map_or_else(|| Ok(destination.exists()), |sink| sink.exists(name))? {
         return Ok(());
     }
     let place = Location::new(destination.display().to_string());
     Err(Error::data(place, "the file exists").with_hint("remove it, or choose another name"))
+}
+
+/// The same behind a network.
+fn refuse_foreign_objects(sink: &dyn Sink) -> Result<()> {
+    let Some(name) = sink.children("")?.into_iter().next() else { return Ok(()) };
+    let reason = format!("the place is not empty: it holds '{name}'");
+    Err(Error::data(Location::new(sink.uri()), reason).with_hint("convert to a new or empty prefix"))
 }
 
 /// Files of others are never touched, and a mixture would be read as one data set.
@@ -206,7 +283,7 @@ struct Written {
 }
 
 fn write_shards(
-    place: &Place,
+    place: &Place<'_>,
     plan: &Plan,
     source: &dyn Format,
     exporter: &dyn Exporter,
@@ -234,7 +311,7 @@ fn write_shards(
 }
 
 fn write_shard(
-    place: &Place,
+    place: &Place<'_>,
     plan: &Plan,
     source: &dyn Format,
     exporter: &dyn Exporter,
@@ -255,6 +332,7 @@ fn write_shard(
     let note = exporter.write_shard(&mut samples, &mut out).map_err(|e| at_path(e, &path))?;
     let file = out.inner.into_inner().map_err(|e| failed("writing", &path, e.into_error()))?;
     put_in_place(&file, temporary, &path)?;
+    place.send(&name)?;
     let shard = Shard { name, bytes: out.bytes, samples: range, note };
     write_file(&place.note(number), &serde_json::to_vec(&shard).expect("a note is plain data"))?;
     Ok(shard)
@@ -307,7 +385,7 @@ mod tests {
     use crate::format::ReadingOptions;
     use crate::format::export::unwritten;
     use crate::sample::{Schema, Value};
-    use crate::source::{LocalSource, Target};
+    use crate::source::{FolderSink, Target};
 
     /// Paths of an image folder, a line each.
     #[derive(Debug)]
@@ -391,16 +469,16 @@ mod tests {
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 23);
         let lines = Lines { single_file: false };
-        let report = write(&*source, whole.path(), &lines, 3, &()).unwrap();
+        let report = write(&*source, whole.path(), &lines, 3, &(), None).unwrap();
         assert_eq!((report.samples, report.found), (23, 0));
         assert!(report.shards > 3);
         for stop in 1..23 {
             let destination = cut.path().join(stop.to_string());
-            write(&*source, &destination, &lines, 1, &StopAfter(stop)).unwrap_err();
+            write(&*source, &destination, &lines, 1, &StopAfter(stop), None).unwrap_err();
             let target = Target::Folder(Arc::new(LocalSource::new(&destination)));
             let message = crate::format::open(&target, "auto", &ReadingOptions::default()).unwrap_err();
             assert!(message.to_string().contains("not finished"), "{message}");
-            let report = write(&*source, &destination, &lines, 2, &()).unwrap();
+            let report = write(&*source, &destination, &lines, 2, &(), None).unwrap();
             assert!(report.found < report.shards);
             assert_eq!(files(&destination), files(whole.path()));
         }
@@ -412,11 +490,11 @@ mod tests {
         let source = images(data.path(), 9);
         let lines = Lines { single_file: false };
         let destination = out.path().join("x");
-        write(&*source, &destination, &lines, 1, &StopAfter(7)).unwrap_err();
+        write(&*source, &destination, &lines, 1, &StopAfter(7), None).unwrap_err();
         let first = files(&destination).into_keys().find(|n| n.starts_with("deep")).unwrap();
         fs::write(destination.join(first), b"short").unwrap();
-        write(&*source, &destination, &lines, 1, &()).unwrap();
-        write(&*source, &out.path().join("y"), &lines, 1, &()).unwrap();
+        write(&*source, &destination, &lines, 1, &(), None).unwrap();
+        write(&*source, &out.path().join("y"), &lines, 1, &(), None).unwrap();
         assert_eq!(files(&destination), files(&out.path().join("y")));
     }
 
@@ -426,13 +504,53 @@ mod tests {
         let source = images(data.path(), 9);
         let lines = Lines { single_file: true };
         let destination = out.path().join("all.txt");
-        write(&*source, &destination, &lines, 2, &StopAfter(5)).unwrap_err();
+        write(&*source, &destination, &lines, 2, &StopAfter(5), None).unwrap_err();
         assert!(!destination.exists());
-        write(&*source, &destination, &lines, 2, &()).unwrap();
+        write(&*source, &destination, &lines, 2, &(), None).unwrap();
         assert_eq!(fs::read_to_string(&destination).unwrap().lines().count(), 9);
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1, "nothing is left behind");
-        let message = write(&*source, &destination, &lines, 2, &()).unwrap_err().to_string();
+        let message = write(&*source, &destination, &lines, 2, &(), None).unwrap_err().to_string();
         assert!(message.contains("exists"), "{message}");
+    }
+
+    #[test]
+    fn behind_a_network_the_same_files_arrive_and_nothing_stays_here() {
+        let (data, local, far, staging) = (
+            tempfile::tempdir().unwrap(),
+            tempfile::tempdir().unwrap(),
+            tempfile::tempdir().unwrap(),
+            tempfile::tempdir().unwrap(),
+        );
+        let source = images(data.path(), 23);
+        let lines = Lines { single_file: false };
+        write(&*source, local.path(), &lines, 1, &(), None).unwrap();
+        let staging = staging.path().join("x");
+        for stop in [3, 9, 15] {
+            let sink = FolderSink::new(far.path());
+            write(&*source, &staging, &lines, 1, &StopAfter(stop), Some(&sink)).unwrap_err();
+            assert!(refuse_unfinished(&sink).is_err(), "readers see that it is not finished");
+        }
+        let sink = FolderSink::new(far.path());
+        let report = write(&*source, &staging, &lines, 2, &(), Some(&sink)).unwrap();
+        assert!(report.found > 2, "{report:?}");
+        assert_eq!(files(far.path()), files(local.path()));
+        assert_eq!(files(&staging).len(), 0);
+        let message = write(&*source, &staging, &lines, 1, &(), Some(&sink)).unwrap_err().to_string();
+        assert!(message.contains("not empty"), "{message}");
+    }
+
+    #[test]
+    fn one_file_is_sent_whole() {
+        let (data, far, staging) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = images(data.path(), 9);
+        let lines = Lines { single_file: true };
+        let sink = FolderSink::new(far.path());
+        let destination = staging.path().join("all.txt");
+        write(&*source, &destination, &lines, 2, &StopAfter(5), Some(&sink)).unwrap_err();
+        assert_eq!(files(far.path()).len(), 0);
+        write(&*source, &destination, &lines, 2, &(), Some(&sink)).unwrap();
+        assert_eq!(files(far.path()).into_keys().collect::<Vec<_>>(), [PathBuf::from("all.txt")]);
     }
 
     #[test]
@@ -442,12 +560,12 @@ mod tests {
         let lines = Lines { single_file: false };
         let source = images(data.path(), 9);
         fs::write(out.path().join("mine.txt"), b"").unwrap();
-        let message = write(&*source, out.path(), &lines, 1, &()).unwrap_err().to_string();
+        let message = write(&*source, out.path(), &lines, 1, &(), None).unwrap_err().to_string();
         assert!(message.contains("mine.txt"), "{message}");
         let destination = out.path().join("new");
-        write(&*source, &destination, &lines, 1, &StopAfter(5)).unwrap_err();
+        write(&*source, &destination, &lines, 1, &StopAfter(5), None).unwrap_err();
         let other = images(more.path(), 11);
-        let message = write(&*other, &destination, &lines, 1, &()).unwrap_err().to_string();
+        let message = write(&*other, &destination, &lines, 1, &(), None).unwrap_err().to_string();
         assert!(message.contains("unfinished conversion"), "{message}");
     }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::ReadingOptions;
-use crate::source::{Held, LocalSource, Source};
+use crate::source::{Held, LocalSource, Source, cache_root};
 
 /// First bytes of every saved index; the last one is the version of this frame.
 const MAGIC: &[u8; 16] = b"feedline-index\0\x01";
@@ -26,7 +26,7 @@ impl SavedIndex {
     /// The index of this `kind` (a format's name and its index version, such as `webdataset-1`) made from what `key`
     /// stands for.
     pub(super) fn new(options: &ReadingOptions, kind: &str, key: &blake3::Hash) -> Self {
-        let folder = options.index_dir.clone().or_else(default_folder);
+        let folder = options.index_dir.clone().or_else(|| Some(cache_root()?.join("index")));
         SavedIndex { folder, name: format!("{kind}-{}.index", &key.to_hex()[..32]) }
     }
 
@@ -69,15 +69,6 @@ impl SavedIndex {
         }
         written
     }
-}
-
-/// `$FEEDLINE_CACHE_DIR/index`, else the user's cache folder.
-fn default_folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let root = set("FEEDLINE_CACHE_DIR")
-        .or_else(|| set("XDG_CACHE_HOME").map(|p| p.join("feedline")))
-        .or_else(|| set("HOME").map(|p| p.join(".cache/feedline")))?;
-    Some(root.join("index"))
 }
 
 #[cfg(test)]

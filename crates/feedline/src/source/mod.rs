@@ -10,6 +10,7 @@
 mod local;
 mod memory;
 mod mmap;
+mod sink;
 mod uri;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,10 @@ use crate::error::{Error, Location, Result};
 pub use local::LocalSource;
 pub use memory::MemorySource;
 pub(crate) use mmap::Mapping;
+#[cfg(test)]
+pub(crate) use sink::FolderSink;
+pub(crate) use sink::staging_folder;
+pub use sink::{Destination, Sink};
 pub use uri::{Target, resolve};
 
 /// How to reach what is not on this machine, and where to keep what came from there.
@@ -163,6 +168,14 @@ impl Deref for Held {
             Held::Mapped(mapping) => mapping,
         }
     }
+}
+
+/// The user's folder for what can be made or fetched again: `$FEEDLINE_CACHE_DIR`, else where the system keeps caches.
+pub(crate) fn cache_root() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("FEEDLINE_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|p| p.join("feedline")))
+        .or_else(|| set("HOME").map(|p| p.join(".cache/feedline")))
 }
 
 /// A length that must fit in memory.

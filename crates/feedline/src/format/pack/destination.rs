@@ -74,7 +74,7 @@ pub(super) fn clean(destination: &Path) -> Result<()> {
     remove_where(destination, is_temporary)
 }
 
-fn lock(destination: &Path) -> Result<FolderLock> {
+pub(super) fn lock(destination: &Path) -> Result<FolderLock> {
     let folder = File::open(destination).map_err(|e| failed("opening", destination, e))?;
     match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => {

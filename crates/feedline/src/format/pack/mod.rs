@@ -9,6 +9,7 @@ mod manifest;
 mod part_writer;
 mod plan;
 mod reader;
+mod upload;
 mod verify;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use drive::{PackWriter, pack};
 pub use encode::{EncodedImage, ImageEncoder, ImageInput, KeepImages, ProbeImage};
 pub use manifest::Skipped;
 pub use plan::{OnPackError, PackOptions, PackPlan, PackReport, commit_pack, plan_pack, write_part};
+pub(crate) use upload::pack_and_send;
 pub use verify::{Damage, VerifyReport, verify};
 
 /// How to recognise and open a pack.

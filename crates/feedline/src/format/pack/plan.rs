@@ -183,7 +183,7 @@ pub(super) fn write_part_metered(
 ) -> Result<()> {
     plan.check(source, options, part)?;
     let samples = plan.starts[part as usize]..plan.starts[part as usize + 1];
-    if let Ok((entry, _)) = find_part(plan, part, destination) {
+    if let Ok((entry, _)) = find_part(plan, part, &LocalSource::new(destination)) {
         return meter.add(samples.end - samples.start, entry.bytes);
     }
     let mut writer = PartWriter::create(destination, part, plan.id, &plan.schema.fields)?;
@@ -217,8 +217,12 @@ fn add_sample(
     writer.push(buffer, encoder, place)
 }
 
-fn find_part(plan: &PackPlan, part: u64, destination: &Path) -> Result<(PartEntry, PartIndex), String> {
-    let object = LocalSource::new(destination).open(&part_name(part)).map_err(|e| e.to_string())?;
+pub(super) fn find_part(
+    plan: &PackPlan,
+    part: u64,
+    destination: &dyn Source,
+) -> Result<(PartEntry, PartIndex), String> {
+    let object = destination.open(&part_name(part)).map_err(|e| e.to_string())?;
     read_part(&*object, part, plan.id, &plan.kinds())
 }
 
@@ -254,11 +258,21 @@ impl PackReport {
 
 /// Checks that every part of the plan is complete, writes the manifest, and removes what writing left behind.
 pub fn commit_pack(plan: &PackPlan, destination: &Path) -> Result<PackReport> {
+    let manifest = manifest_of(plan, &LocalSource::new(destination))?;
+    write_file(&destination.join(MANIFEST_NAME), &manifest.to_bytes())?;
+    destination::clean(destination)?;
+    // The plan goes last: without it and without a manifest, the parts would be nobody's.
+    let _ = fs::remove_file(destination.join(PLAN_NAME));
+    Ok(PackReport::of(&manifest))
+}
+
+/// The manifest of a pack whose parts must all be at `destination`.
+pub(super) fn manifest_of(plan: &PackPlan, destination: &dyn Source) -> Result<Manifest> {
     let mut entries = Vec::new();
     let (mut skipped_count, mut skipped) = (0, Vec::new());
     for part in 0..plan.parts() {
         let missing = |reason: String| {
-            let place = Location::new(destination.display().to_string()).with_shard(part_name(part));
+            let place = Location::new(destination.uri()).with_shard(part_name(part));
             Error::data(place, format!("the part is not complete: {reason}"))
                 .with_hint("write this part again, then commit")
         };
@@ -274,11 +288,7 @@ pub fn commit_pack(plan: &PackPlan, destination: &Path) -> Result<PackReport> {
     }
     let mut manifest = Manifest::new(plan.id, &plan.image, &plan.schema, entries);
     (manifest.skipped_count, manifest.skipped) = (skipped_count, skipped);
-    write_file(&destination.join(MANIFEST_NAME), &manifest.to_bytes())?;
-    destination::clean(destination)?;
-    // The plan goes last: without it and without a manifest, the parts would be nobody's.
-    let _ = fs::remove_file(destination.join(PLAN_NAME));
-    Ok(PackReport::of(&manifest))
+    Ok(manifest)
 }
 
 fn skipped_of(index: &PartIndex) -> Result<(u64, Vec<Skipped>), String> {
