@@ -135,6 +135,16 @@ class Dataset:
         return f"Dataset({self.uri!r}, format={self.format!r}, samples={len(self)}, fields={list(self.schema)})"
 
 
+def storage_text(options: Mapping[str, object] | None, cache_dir: Uri | None = None) -> str:
+    """How to reach what is not on this machine, as the core takes it."""
+
+    def text(value: object) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    named = {name: text(value) for name, value in (options or {}).items() if value is not None}
+    return json.dumps({"options": named, "cache_dir": None if cache_dir is None else os.fspath(cache_dir)})
+
+
 def _default_cache() -> str:
     chosen = os.environ.get("FEEDLINE_CACHE_DIR")
     if chosen:
@@ -205,7 +215,7 @@ def open(  # noqa: A001 - the public contract names it so
     format: str = "auto",  # noqa: A002 - the public contract names it so
     fields: Mapping[str, str] | None = None,
     cache_dir: Uri | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     on_change: str = "error",
     split: str | None = None,
     allow_pickle: bool = False,
@@ -228,16 +238,13 @@ def open(  # noqa: A001 - the public contract names it so
     >>> sorted(ds[0])
     ['image', 'label', 'path']
     """
-    if cache_dir is not None:
-        raise OptionError("cache_dir: this version reads local data only, which need no cache")
-    if storage_options:
-        raise OptionError("storage_options: this version reads local data only, which take none")
     if on_change != "error":
         raise OptionError(f"on_change: {on_change!r} is not supported; changed data are always an error")
     uris = [os.fspath(uri)] if isinstance(uri, (str, os.PathLike)) else [os.fspath(one) for one in uri]
     reading = {"split": split, "allow_pickle": allow_pickle, "password": password, "verify_hashes": verify_hashes}
     picked = list(fields.items()) if fields else None
-    return Dataset(_feedline.Dataset.open(uris, format, picked, json.dumps(reading), json.dumps({})))
+    storage = storage_text(storage_options, cache_dir)
+    return Dataset(_feedline.Dataset.open(uris, format, picked, json.dumps(reading), storage))
 
 
 def concat(datasets: Iterable[Dataset]) -> Dataset:

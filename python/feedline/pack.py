@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _feedline
-from .dataset import Dataset, Uri
+from .dataset import Dataset, Uri, storage_text
 from .dataset import open as open_dataset
 from .errors import OptionError
 from .progress import watched
@@ -35,6 +35,7 @@ def pack(
     overwrite: bool = False,
     on_error: str = "raise",
     schema: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Dataset:
     """Writes `source` as a pack and opens it.
 
@@ -45,6 +46,9 @@ def pack(
 
     With `image="jpeg"` the original bytes are kept bit for bit; `baseline=True` rewrites progressive files without loss
     (only sequential ones can be decoded in part). `shorter_side`, `longer_side` and `quality` write images anew.
+
+    The destination is a folder, or a prefix such as `s3://bucket/train` (reached with `storage_options`): each part is
+    then written here, sent and removed, the manifest last; an interrupted upload is gone on with.
 
     >>> import feedline as fl
     >>> packed = fl.pack(example_folder, tmp_path / "animals", progress=False)
@@ -71,18 +75,21 @@ def pack(
         }
     )
     target = os.fspath(destination)
+    storage = storage_text(storage_options)
     if isinstance(source, (Dataset, str, os.PathLike)) or _is_uris(source):
         dataset = source if isinstance(source, Dataset) else open_dataset(source)  # type: ignore[arg-type]
         if schema is not None:
             raise OptionError("schema: only for an iterable of dicts; a data set has its own")
         watched(
             len(dataset),
-            lambda counts: _feedline.pack(dataset._core, target, settings, counts),  # noqa: SLF001 - same package
+            lambda counts: _feedline.pack(dataset._core, target, storage, settings, counts),  # noqa: SLF001 - same package
             show=progress,
         )
     else:
+        if "://" in target:
+            raise OptionError("destination: an iterable is packed into a local folder; pack or convert that to send it")
         _pack_rows(source, target, settings, schema)  # type: ignore[arg-type]
-    return open_dataset(target, format="pack")
+    return open_dataset(target, format="pack", storage_options=storage_options)
 
 
 def _is_uris(source: object) -> bool:

@@ -61,9 +61,9 @@ pub(crate) struct PackArgs {
     /// A folder of images, a pack, tar files, or a pattern such as 'train-{000..146}.tar'; several are joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
-    /// The folder to write; new, empty, or left by an interrupted run
+    /// The folder to write, or a prefix such as s3://bucket/train; new, empty, or left by an interrupted run
     #[arg(value_name = "DST", required = true)]
-    pub(crate) destination: PathBuf,
+    pub(crate) destination: String,
     /// What is stored of each image
     #[arg(long, value_enum, default_value_t = ImageChoice::Jpeg)]
     pub(crate) image: ImageChoice,
@@ -122,9 +122,9 @@ pub(crate) struct ConvertArgs {
     /// A data set of any format, or a pattern such as 'train-{000..146}.tar'; several are joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
-    /// The folder to write (for beton: the file); new, empty, or left by an interrupted run
+    /// The folder or prefix to write (for beton: the file); new, empty, or left by an interrupted run
     #[arg(value_name = "DST", required = true)]
-    pub(crate) destination: PathBuf,
+    pub(crate) destination: String,
     /// The system to write for: pack, webdataset, mds, litdata, beton or parquet
     #[arg(long, value_name = "NAME")]
     pub(crate) to: String,
@@ -165,6 +165,12 @@ pub(crate) struct OpenArgs {
     /// Compare files with the hashes in their index, where it has any
     #[arg(long)]
     pub(crate) verify_hashes: bool,
+    /// For data behind a network: region=…, endpoint_url=…, anon=true and the like; may be given several times
+    #[arg(long = "storage", value_name = "NAME=VALUE", value_parser = parse_field)]
+    pub(crate) storage: Vec<(String, String)>,
+    /// For data behind a network: keep what was fetched in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cache_dir: Option<PathBuf>,
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     let step = source.len().div_ceil(TRIED).max(1);
     let chosen: Vec<u64> = (0..source.len()).step_by(step as usize).collect();
     let part = source.select(&chosen)?;
-    let beside = args.destination.parent().filter(|p| p.is_dir()).unwrap_or(Path::new("."));
+    let beside = Path::new(&args.destination).parent().filter(|p| p.is_dir()).unwrap_or(Path::new("."));
     let place = tempfile::Builder::new().prefix("feedline-compare-").tempdir_in(beside).map_err(|e| {
         Failure::from(feedline::Error::storage(
             "making a folder in",

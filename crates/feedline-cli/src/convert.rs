@@ -1,6 +1,6 @@
 //! `feedline convert`: writes a data set as another system's files.
 
-use feedline::{ConvertOptions, ConvertReport, Dataset, convert, convert_targets};
+use feedline::{ConvertOptions, ConvertReport, Dataset, convert_into, convert_targets};
 use serde_json::{Value, json};
 
 use crate::args::{ConvertArgs, ImageChoice, OnErrorChoice, PackArgs};
@@ -22,8 +22,9 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output) -> Result<ExitCode, F
     }
     let options =
         ConvertOptions { to: args.to.clone(), shard_bytes: args.shard_bytes, workers: args.workers };
+    let destination = data::destination(&args.destination, &args.open)?;
     let bar = Bar::new("converting", args.quiet);
-    let result = convert(&**source.format(), &args.destination, &options, &bar);
+    let result = convert_into(&**source.format(), &destination, &options, &bar);
     bar.clear();
     let report = match result {
         Ok(report) => report,
@@ -79,7 +80,7 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
 
 fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mut Output) {
     let mut table = Table::new("l");
-    table.row([args.to.as_str(), &args.destination.display().to_string()]);
+    table.row([args.to.as_str(), &args.destination]);
     table.row(["samples", &units::count(report.samples)]);
     let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.shards, "file"));
     table.row(["size", &size]);
@@ -92,7 +93,7 @@ fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mu
 
 fn document(report: &ConvertReport, source: &Dataset, args: &ConvertArgs, seconds: f64) -> Value {
     json!({
-        "path": args.destination.display().to_string(),
+        "path": args.destination,
         "to": args.to,
         "source": source.uri(),
         "source_format": source.format_name(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use feedline::{Dataset, Error, OpenOptions, ReadingOptions, Result, Storage, Target, resolve};
+use feedline::{Dataset, Destination, Error, OpenOptions, ReadingOptions, Result, Storage, Target, resolve};
 
 use crate::args::OpenArgs;
 
@@ -34,6 +34,17 @@ pub(crate) fn files(uri: &str) -> Result<Vec<(PathBuf, u64)>> {
     Ok(names.into_iter().map(with_length).collect())
 }
 
+/// How to reach what is not on this machine.
+pub(crate) fn storage(args: &OpenArgs) -> Storage {
+    Storage { options: args.storage.iter().cloned().collect(), cache_dir: args.cache_dir.clone() }
+}
+
+/// Where to write. What is said about storage may be meant for the source alone.
+pub(crate) fn destination(uri: &str, args: &OpenArgs) -> Result<Destination> {
+    let local = !uri.contains("://") || uri.starts_with("file://");
+    Destination::new(uri, &if local { Storage::default() } else { storage(args) })
+}
+
 fn options(args: &OpenArgs) -> Result<OpenOptions> {
     let mut fields = BTreeMap::new();
     for (name, source) in &args.fields {
@@ -53,5 +64,5 @@ fn options(args: &OpenArgs) -> Result<OpenOptions> {
         index_dir: None,
     };
     let fields = (!fields.is_empty()).then_some(fields);
-    Ok(OpenOptions { format: args.format.clone(), fields, reading, storage: Storage::default() })
+    Ok(OpenOptions { format: args.format.clone(), fields, reading, storage: storage(args) })
 }

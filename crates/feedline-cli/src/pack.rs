@@ -1,6 +1,8 @@
 //! `feedline pack`: writes a data set as a pack.
 
-use feedline::{Dataset, Error, OnPackError, PackOptions, PackReport, PackSettings, StoredImage, pack};
+use std::path::Path;
+
+use feedline::{Dataset, Error, OnPackError, PackOptions, PackReport, PackSettings, StoredImage, pack_into};
 use serde_json::{Value, json};
 
 use crate::args::{ImageChoice, OnErrorChoice, PackArgs};
@@ -27,8 +29,9 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
             ));
         }
     }
+    let destination = data::destination(&args.destination, &args.open)?;
     let bar = Bar::new("packing", args.quiet);
-    let result = pack(&**source.format(), &args.destination, &options, &bar);
+    let result = pack_into(&**source.format(), &destination, &options, &bar);
     bar.clear();
     let seconds = bar.elapsed();
     let report = match result {
@@ -84,7 +87,7 @@ pub(crate) fn warn_of_problems(source: &Dataset) {
 
 /// Parts of an unfinished pack at the destination that this run may go on from.
 fn parts_found(args: &PackArgs) -> u64 {
-    if args.no_resume || args.overwrite || args.destination.join("feedline.json").exists() {
+    if args.no_resume || args.overwrite || Path::new(&args.destination).join("feedline.json").exists() {
         return 0;
     }
     let Ok(entries) = std::fs::read_dir(&args.destination) else { return 0 };
@@ -123,7 +126,7 @@ fn warn_of_skipped(report: &PackReport) {
 
 fn summary(report: &PackReport, args: &PackArgs, time: &str, output: &mut Output) {
     let mut table = Table::new("l");
-    table.row(["pack", &args.destination.display().to_string()]);
+    table.row(["pack", &args.destination]);
     table.row(["samples", &units::count(report.samples)]);
     if report.skipped_count > 0 {
         table.row(["left out", &units::count(report.skipped_count)]);
@@ -153,7 +156,7 @@ fn document(report: &PackReport, source: &Dataset, args: &PackArgs, seconds: f64
         report.skipped.iter().map(|s| json!({ "sample": s.sample, "reason": s.reason })).collect();
     let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
     json!({
-        "path": args.destination.display().to_string(),
+        "path": args.destination,
         "source": source.uri(),
         "source_format": source.format_name(),
         "samples": report.samples,

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use feedline::{DType, FieldSpec, Kind, OwnedValue, PackOptions, PackWriter, Progress, Sample, Schema};
+use feedline::{
+    DType, Destination, FieldSpec, Kind, OwnedValue, PackOptions, PackWriter, Progress, Sample, Schema,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
@@ -50,19 +52,27 @@ fn options(settings: &str) -> PyResult<PackOptions> {
     settings.options().or_raise()
 }
 
+/// Where to write.
+fn place(destination: &str, storage: &str) -> PyResult<Destination> {
+    let storage = serde_json::from_str(storage).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Destination::new(destination, &storage).or_raise()
+}
+
 /// Packs a data set; Ctrl-C stops it cleanly, to be resumed by the same call.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
     dataset: &PyDataset,
     destination: &str,
+    storage: &str,
     settings: &str,
     progress: &PackProgress,
 ) -> PyResult<()> {
     let options = options(settings)?;
+    let destination = place(destination, storage)?;
     let source = dataset.dataset().format().clone();
     let stop = || progress.stop.store(true, Ordering::Relaxed);
-    let work = || feedline::pack(&*source, destination, &options, progress);
+    let work = || feedline::pack_into(&*source, &destination, &options, progress);
     interruptible(py, work, stop)?.or_raise().map(drop)
 }
 
@@ -72,14 +82,16 @@ pub(crate) fn convert(
     py: Python<'_>,
     dataset: &PyDataset,
     destination: &str,
+    storage: &str,
     settings: &str,
     progress: &PackProgress,
 ) -> PyResult<()> {
+    let destination = place(destination, storage)?;
     let options: feedline::ConvertOptions =
         serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let source = dataset.dataset().format().clone();
     let stop = || progress.stop.store(true, Ordering::Relaxed);
-    let work = || feedline::convert(&*source, destination, &options, progress);
+    let work = || feedline::convert_into(&*source, &destination, &options, progress);
     interruptible(py, work, stop)?.or_raise().map(drop)
 }
 

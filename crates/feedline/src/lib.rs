@@ -29,8 +29,8 @@ pub use error::{Error, Location, Result, Stage};
 pub use format::{
     ConvertOptions, ConvertReport, Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages,
     OnPackError, PackOptions, PackPlan, PackReport, PackWriter, ProbeImage, Progress, ReadingOptions,
-    Skipped, VerifyReport, commit_pack, convert, convert_targets, format_names, pack, plan_pack, verify,
-    write_part,
+    Skipped, VerifyReport, commit_pack, convert, convert_into, convert_targets, format_names, pack,
+    pack_into, plan_pack, verify, write_part,
 };
 pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats, mix};
 pub use order::{Identity, STATE_VERSION, State};
@@ -39,7 +39,10 @@ pub use sample::{
     DType, Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS,
     MAX_FIELDS, SampleBuffer, Schema, Value,
 };
-pub use source::{Entry, Held, Listing, LocalSource, MemorySource, Object, Source, Storage, Target, resolve};
+pub use source::{
+    Destination, Entry, Held, Listing, LocalSource, MemorySource, Object, Sink, Source, Storage, Target,
+    resolve,
+};
 pub use spec::{
     DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Sampler, Shuffle,
 };

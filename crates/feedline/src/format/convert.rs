@@ -62,6 +62,15 @@ pub struct ConvertReport {
     pub bytes: u64,
 }
 
+/// The prefix to write below, and for systems with one file per data set the object's name.
+pub(super) fn object_at<'a>(uri: &'a str, to: &str) -> Result<(&'a str, &'a str)> {
+    if !exporter(to, None)?.single_file() {
+        return Ok((uri, ""));
+    }
+    let parts = uri.rsplit_once('/').filter(|(folder, name)| !folder.ends_with('/') && !name.is_empty());
+    parts.ok_or_else(|| Error::option("destination", format!("{uri} names no object to write {to} to")))
+}
+
 /// Decides everything that decides the bytes. Two runs with the same plan write the same files.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Plan {

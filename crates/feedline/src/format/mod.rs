@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::{Source, Target};
+use crate::source::{Destination, Source, Target, open_sink, staging_folder};
 
 pub use convert::{ConvertOptions, ConvertReport, convert, convert_targets};
 pub use pack::{
@@ -115,6 +115,40 @@ pub trait Format: Send + Sync + Debug {
 
     /// The bytes that `read` will ask for, for planning reads ahead. May be empty: no plan, read when needed.
     fn extents(&self, _sample: u64, _fields: &FieldSet, _out: &mut Vec<Extent>) {}
+}
+
+/// Writes `source` as a pack at `destination`, wherever that is. Behind a network each part is sent as soon as it is
+/// whole, the manifest last.
+pub fn pack_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &PackOptions,
+    progress: &dyn Progress,
+) -> Result<PackReport> {
+    match destination {
+        Destination::Local(path) => pack(source, path, options, progress),
+        Destination::Remote { uri, storage } => {
+            let sink = open_sink(uri, storage)?;
+            pack::pack_and_send(source, &*sink, &staging_folder(uri)?, options, progress)
+        }
+    }
+}
+
+/// The same for other systems' files.
+pub fn convert_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &ConvertOptions,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
+    match destination {
+        Destination::Local(path) => convert(source, path, options, progress),
+        Destination::Remote { uri, storage } => {
+            let (folder, name) = convert::object_at(uri, &options.to)?;
+            let sink = open_sink(folder, storage)?;
+            convert::convert_and_send(source, &*sink, name, &staging_folder(uri)?, options, progress)
+        }
+    }
 }
 
 /// What only some formats ask when they are opened. Plain data.

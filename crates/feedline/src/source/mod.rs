@@ -28,8 +28,8 @@ pub use memory::MemorySource;
 pub(crate) use mmap::Mapping;
 #[cfg(test)]
 pub(crate) use sink::FolderSink;
-pub(crate) use sink::staging_folder;
 pub use sink::{Destination, Sink};
+pub(crate) use sink::{open_sink, staging_folder};
 pub use uri::{Target, resolve};
 
 /// How to reach what is not on this machine, and where to keep what came from there.

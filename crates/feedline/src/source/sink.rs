@@ -31,13 +31,23 @@ pub enum Destination {
 
 impl Destination {
     /// Tells by the scheme.
-    pub fn new(uri: &str, storage: &Storage) -> Self {
-        match uri.split_once("://") {
-            None => Destination::Local(PathBuf::from(uri)),
-            Some(("file", path)) => Destination::Local(PathBuf::from(path)),
-            Some(_) => Destination::Remote { uri: uri.to_owned(), storage: storage.clone() },
+    pub fn new(uri: &str, storage: &Storage) -> Result<Self> {
+        let path = match uri.split_once("://") {
+            None => uri,
+            Some(("file", path)) => path,
+            Some(_) => return Ok(Destination::Remote { uri: uri.to_owned(), storage: storage.clone() }),
+        };
+        if let Some(name) = storage.options.keys().next() {
+            let reason = format!("{uri} is on this machine, where '{name}' means nothing");
+            return Err(Error::option("storage_options", reason));
         }
+        Ok(Destination::Local(PathBuf::from(path)))
     }
+}
+
+/// Opens a place behind a network for writing.
+pub(crate) fn open_sink(uri: &str, _storage: &Storage) -> Result<std::sync::Arc<dyn Sink>> {
+    Err(Error::option("destination", format!("{uri}: this scheme cannot be written to")))
 }
 
 /// Where what is on its way to `uri` lies until it has arrived. The same for each run: an interrupted one is gone on
