@@ -15,6 +15,7 @@ mod conformance;
 mod convert;
 mod export;
 mod folder;
+mod litdata;
 mod npy;
 mod pack;
 mod parallel;
@@ -197,6 +198,7 @@ pub(crate) struct Probe {
 pub(crate) static FORMATS: &[Probe] = &[
     pack::PROBE,
     beton::PROBE,
+    litdata::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,
     folder::PROBE,
