@@ -69,9 +69,18 @@ impl PyLoader {
         self.loader.columns().iter().map(|c| c.name.clone()).collect()
     }
 
-    /// Starts epoch `number` at global position `first`.
-    fn epoch(&self, py: Python<'_>, number: u64, first: u64) -> PyResult<PyEpoch> {
-        let epoch = py.detach(|| self.loader.epoch_from(number, first)).or_raise()?;
+    /// Starts epoch `number` at global position `first`; `order` is its order if the sampler hands one over for every
+    /// epoch, 8 bytes per sample.
+    #[pyo3(signature = (number, first, order=None))]
+    fn epoch(&self, py: Python<'_>, number: u64, first: u64, order: Option<&[u8]>) -> PyResult<PyEpoch> {
+        let epoch = match order {
+            None => py.detach(|| self.loader.epoch_from(number, first)),
+            Some(order) => {
+                let list = eights(order).map(u64::from_le_bytes).collect();
+                py.detach(|| self.loader.epoch_in_order(number, first, list))
+            }
+        };
+        let epoch = epoch.or_raise()?;
         let timeout = self.loader.options().timeout.map(Duration::from_secs_f64);
         Ok(PyEpoch { epoch: Mutex::new(epoch), timeout })
     }

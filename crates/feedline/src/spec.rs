@@ -95,6 +95,14 @@ pub enum Sampler {
         /// Which.
         indices: Vec<u64>,
     },
+    /// Another list in every epoch, handed over as the epoch begins:
+    /// [`Loader::epoch_in_order`](crate::Loader::epoch_in_order).
+    PerEpoch {
+        /// Tells such orders apart in saved states.
+        name: String,
+        /// Samples per epoch.
+        num_samples: u64,
+    },
 }
 
 impl From<Vec<u64>> for Sampler {

@@ -138,3 +138,24 @@ fn a_mixture_draws_by_weight_and_may_change_them() {
     assert_eq!(share(1), 20);
     assert!(loader.set_weights(&[1.0]).is_err());
 }
+
+#[test]
+fn an_order_can_be_handed_over_epoch_by_epoch() {
+    let sampler = Sampler::PerEpoch { name: "mine".to_owned(), num_samples: 4 };
+    let loader =
+        Loader::new(numbers(10), LoaderOptions::default().with_batch_size(2).with_sampler(sampler)).unwrap();
+    let epoch = |list: Vec<u64>, first| -> Vec<Vec<i64>> {
+        let epoch = loader.epoch_in_order(0, first, list).unwrap();
+        epoch.map(|batch| indices(&batch.unwrap())).collect()
+    };
+    assert_eq!(loader.len(), 2);
+    assert_eq!(epoch(vec![3, 1, 9, 1], 0), [[3, 1], [9, 1]]);
+    assert_eq!(epoch(vec![0, 5, 6, 7], 2), [[6, 7]]);
+    assert_eq!(loader.identity().order, "mine");
+    let refused = |list| loader.epoch_in_order(1, 0, list).unwrap_err().to_string();
+    assert!(refused(vec![1]).contains("1 samples in this epoch, 4 were announced"));
+    assert!(refused(vec![0, 1, 2, 10]).contains("entry 3 is 10, but the data set has 10 samples"));
+    assert!(loader.epoch(0).unwrap_err().to_string().contains("must be handed over"));
+    let other = Loader::new(numbers(10), LoaderOptions::default()).unwrap();
+    assert!(other.epoch_in_order(0, 0, vec![0]).unwrap_err().to_string().contains("not wanted"));
+}

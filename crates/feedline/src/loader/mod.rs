@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::batch::{Batch, ColumnSpec, Pool, Ring, Sealed, Take};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::order::{Identity, State};
+use crate::order::{Batches, Identity, Order, State};
 use crate::spec::{LoaderOptions, OnError};
 use plan::Plan;
 use stats::Totals;
@@ -109,9 +109,20 @@ impl Loader {
 
     /// Starts epoch `number` at global position `first`: where `first` samples were had by all ranks together.
     pub fn epoch_from(&self, number: u64, first: u64) -> Result<Epoch> {
+        let (order, batches) = self.shared.plan.epoch(number, first)?;
+        self.begin(number, order, batches)
+    }
+
+    /// Starts epoch `number` at global position `first`, with `list` as its order: for
+    /// [`Sampler::PerEpoch`](crate::Sampler::PerEpoch).
+    pub fn epoch_in_order(&self, number: u64, first: u64, list: Vec<u64>) -> Result<Epoch> {
+        let (order, batches) = self.shared.plan.epoch_in_order(number, first, list)?;
+        self.begin(number, order, batches)
+    }
+
+    fn begin(&self, number: u64, order: Order, batches: Batches) -> Result<Epoch> {
         self.shared.check_process()?;
         let plan = &self.shared.plan;
-        let (order, batches) = plan.epoch(number, first);
         let setting = self.shared.tune();
         // Batches with fewer rows leave some of these unused: see `Worker::fly`.
         let rows = batches.count() * batches.batch_size;

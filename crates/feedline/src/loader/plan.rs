@@ -100,10 +100,20 @@ impl Plan {
     }
 
     /// The order of `epoch` and how it is cut into batches, beginning at position `first`.
-    pub(crate) fn epoch(&self, epoch: u64, first: u64) -> (Order, Batches) {
+    pub(crate) fn epoch(&self, epoch: u64, first: u64) -> Result<(Order, Batches)> {
         let (sequence, seed) = (self.sequence(), self.options.seed);
+        if let Sequence::PerEpoch { name, .. } = &sequence {
+            let reason = format!("{name}: this epoch's order must be handed over (Loader::epoch_in_order)");
+            return Err(Error::option("sampler", reason));
+        }
         let order = Order::new(&sequence, self.samples, seed, epoch);
-        (order, self.batches(first).with_cuts_of(&sequence, seed, epoch))
+        Ok((order, self.batches(first).with_cuts_of(&sequence, seed, epoch)))
+    }
+
+    /// The same for an epoch whose order is `list`.
+    pub(crate) fn epoch_in_order(&self, epoch: u64, first: u64, list: Vec<u64>) -> Result<(Order, Batches)> {
+        let sequence = self.sequence().handed_over(list, self.samples)?;
+        Ok((Order::new(&sequence, self.samples, self.options.seed, epoch), self.batches(first)))
     }
 
     /// How many batches an epoch has, and how many samples too many or too few.

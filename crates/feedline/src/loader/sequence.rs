@@ -59,6 +59,9 @@ pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence>
             Sequence::Bucketed(Arc::new(Buckets::new(&bucket_of, *shuffle)))
         }
         Sampler::Indices { indices } => Sequence::Listed(indices.clone().into()),
+        Sampler::PerEpoch { name, num_samples } => {
+            Sequence::PerEpoch { name: name.as_str().into(), count: *num_samples }
+        }
     };
     sequence.check(length)?;
     Ok(sequence)
@@ -85,6 +88,7 @@ pub(super) fn in_words(sequence: &Sequence, exact: &str) -> String {
         Sequence::Mixed(recipe) => format!("mix of {} data sets", recipe.lengths.len()),
         Sequence::Bucketed(buckets) => format!("buckets ({}) #{exact}", buckets.count()),
         Sequence::Listed(_) => format!("list of indices #{exact}"),
+        Sequence::PerEpoch { name, .. } => name.to_string(),
     }
 }
 

@@ -81,6 +81,13 @@ pub(crate) enum Sequence {
     Bucketed(Arc<Buckets>),
     /// The user's own list, the same in every epoch.
     Listed(Arc<[u64]>),
+    /// The user's own list, another one in every epoch: handed over when it begins.
+    PerEpoch {
+        /// For saved states.
+        name: Arc<str>,
+        /// Positions per epoch.
+        count: u64,
+    },
 }
 
 impl Sequence {
@@ -92,7 +99,8 @@ impl Sequence {
             | Sequence::Repeating { count }
             | Sequence::Weighted { count, .. }
             | Sequence::WeightedOnce { count, .. }
-            | Sequence::Balanced { count, .. } => *count,
+            | Sequence::Balanced { count, .. }
+            | Sequence::PerEpoch { count, .. } => *count,
             Sequence::Mixed(recipe) => recipe.count,
             Sequence::Bucketed(buckets) => buckets.len(),
             Sequence::Listed(list) => list.len() as u64,
@@ -102,12 +110,33 @@ impl Sequence {
     /// An error if it names samples that are not there.
     pub(crate) fn check(&self, length: u64) -> Result<()> {
         let Sequence::Listed(list) = self else { return Ok(()) };
-        match list.iter().enumerate().find(|(_, sample)| **sample >= length) {
-            None => Ok(()),
-            Some((at, sample)) => {
-                let reason = format!("entry {at} is {sample}, but the data set has {length} samples");
-                Err(Error::option("sampler", reason))
-            }
+        check_list(list, length)
+    }
+
+    /// This epoch's order as a sequence of its own, from the list that the user hands over for it.
+    pub(crate) fn handed_over(&self, list: Vec<u64>, length: u64) -> Result<Sequence> {
+        let Sequence::PerEpoch { count, .. } = self else {
+            return Err(Error::option(
+                "sampler",
+                "gives the order itself; a list for one epoch is not wanted",
+            ));
+        };
+        if list.len() as u64 != *count {
+            let reason = format!("{} samples in this epoch, {count} were announced for each", list.len());
+            return Err(Error::option("sampler", reason));
+        }
+        check_list(&list, length)?;
+        Ok(Sequence::Listed(list.into()))
+    }
+}
+
+/// An error for the first number that is not a sample's.
+fn check_list(list: &[u64], length: u64) -> Result<()> {
+    match list.iter().enumerate().find(|(_, sample)| **sample >= length) {
+        None => Ok(()),
+        Some((at, sample)) => {
+            let reason = format!("entry {at} is {sample}, but the data set has {length} samples");
+            Err(Error::option("sampler", reason))
         }
     }
 }
@@ -151,6 +180,7 @@ impl Order {
             Sequence::Mixed(recipe) => Way::Mixed(mix::Mix::new(recipe, seed, epoch)),
             Sequence::Bucketed(buckets) => Way::Bucketed(buckets.clone()),
             Sequence::Listed(list) => Way::Listed(list.clone()),
+            Sequence::PerEpoch { .. } => unreachable!("became a list when it was handed over"),
         };
         Order { way, seed, epoch }
     }
