@@ -17,7 +17,8 @@ from .errors import ClosedError, DataError, OptionError, StateError
 from .options import DEFAULTS, LoaderOptions, refuse_unknown
 from .output import Converter
 from .ranks import discover
-from .samplers import Indices, Sampler
+from .samplers import Indices, Order, PerEpoch, Sampler, Split
+from .samplers.epochs import HasIndices, Timetable
 from .transforms import Transform
 
 __all__ = ["Loader"]
@@ -52,7 +53,7 @@ class Loader:
         shuffle: bool | str = _UNSET,
         seed: int = _UNSET,
         drop_last: bool = _UNSET,
-        sampler: Sampler | Iterable[int] | None = _UNSET,
+        sampler: Sampler | HasIndices | Iterable[int] | None = _UNSET,
         transforms: Sequence[Transform] | Mapping[str, Any] | None = _UNSET,
         fields: Sequence[str] | None = _UNSET,
         num_workers: int = _UNSET,
@@ -92,7 +93,10 @@ class Loader:
         self._start()
 
     def _start(self) -> None:
+        self._timetable = _timetable(self._knobs, self._dataset)
         spec, numbers = _core_options(self._knobs, self._dataset)
+        if self._timetable is not None:
+            spec["sampler"] = self._timetable.spec()
         functions = _functions(self._knobs["transforms"], self._dataset)
         if not functions and self._knobs["multiprocessing_context"] != "forkserver":
             raise OptionError("multiprocessing_context: only for T.Python transforms, of which there are none here")
@@ -113,7 +117,8 @@ class Loader:
             # left alone; it knows that it is in the wrong process.
             self._start()
         epoch, first = self._next
-        core: Any = self._core.epoch(epoch, first)
+        order = self._timetable.epoch(epoch) if self._timetable is not None else None
+        core: Any = self._core.epoch(epoch, first, order)
         if self._callables is not None:
             core = self._callables.epoch(core, epoch)
         self._latest = _Progress(epoch, first, self._global_batch(), len(core))
@@ -332,8 +337,28 @@ def _resolve(knobs: dict[str, Any]) -> dict[str, Any]:
         raise OptionError("multiprocessing_context: not one of 'fork', 'spawn', 'forkserver', nor a context")
     sampler = knobs["sampler"]
     if sampler is not None and not isinstance(sampler, Sampler):
-        knobs["sampler"] = Indices(sampler)
+        knobs["sampler"] = _sampler(sampler)
     return knobs
+
+
+def _sampler(given: Any) -> Sampler:
+    """A sampler from what is none: an object that knows every epoch, or a list."""
+    if callable(getattr(given, "indices", None)):
+        return PerEpoch(given)
+    if callable(getattr(given, "set_epoch", None)):
+        raise OptionError(
+            f"sampler: a {type(given).__name__} would be read once, in its present epoch, and only this rank's part\n"
+            "hint: fl.samplers.TorchDistributed(seed=..., shuffle=..., drop_last=...) gives its order of every epoch"
+        )
+    return Indices(given)
+
+
+def _timetable(knobs: Mapping[str, Any], dataset: Dataset) -> Timetable | None:
+    """For a sampler that gives another list in every epoch."""
+    if not isinstance(knobs["sampler"], Order) or knobs["batch_size"] < 1:
+        return None  # the engine has the words for a batch size that cannot be
+    split = Split(len(dataset), int(knobs["batch_size"]), int(knobs["world_size"]), bool(knobs["drop_last"]))
+    return Timetable(knobs["sampler"], split)
 
 
 def _name(knob: str, value: object, known: tuple[str, ...]) -> str:
@@ -380,6 +405,8 @@ def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, A
             raise OptionError("sampler: a mix draws by its weights; give neither a sampler nor shuffle='block'")
         mixed = {"lengths": dataset.lengths, "weights": dataset.weights, "num_samples": dataset.epoch_samples}
         return "off", {"kind": "mix", **mixed}, None
+    if isinstance(sampler, Order):
+        return "off", None, None  # handed over epoch by epoch
     if sampler is not None:
         return "off", sampler.to_spec(), sampler.numbers()
     return {False: "off", None: "off", "block": "block"}.get(shuffle, "full"), None, None

@@ -1,8 +1,4 @@
-"""Which samples an epoch has, in which order, beyond `shuffle`.
-
-Every sampler is a function of (seed, epoch, position): it costs no time to start in the middle of an epoch, and gives
-the same global batches on any number of ranks. `docs/order.md` has what each costs in memory.
-"""
+"""Feedline's own samplers. The engine does the work; these say what is wanted."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import OptionError
+from feedline.errors import OptionError
 
 __all__ = ["Balanced", "Block", "Buckets", "Indices", "Random", "Sampler", "Sequential", "Weighted"]
 

@@ -1,0 +1,39 @@
+"""Which samples an epoch has, in which order, beyond `shuffle`.
+
+Feedline's own samplers are functions of (seed, epoch, position): they cost no time to start in the middle of an epoch,
+and give the same global batches on any number of ranks.
+
+The others follow another loader sample for sample, so that an experiment can go on where that one left it:
+`fl.Loader(ds, sampler=samplers.TorchDistributed(seed=0))`. They are lists, made anew for every epoch with the
+original's own random generator, and take 8 bytes per sample and the time to shuffle. `docs/order.md` has what each
+costs and what it follows.
+"""
+
+from .epochs import Order, PerEpoch, Split
+from .ffcv import FfcvQuasiRandom, FfcvRandom
+from .litdata import LitData
+from .mosaic import Mosaic
+from .own import Balanced, Block, Buckets, Indices, Random, Sampler, Sequential, Weighted
+from .slipstream import Slipstream
+from .torch import TorchDistributed, TorchRandom
+
+__all__ = [
+    "Balanced",
+    "Block",
+    "Buckets",
+    "FfcvQuasiRandom",
+    "FfcvRandom",
+    "Indices",
+    "LitData",
+    "Mosaic",
+    "Order",
+    "PerEpoch",
+    "Random",
+    "Sampler",
+    "Sequential",
+    "Slipstream",
+    "Split",
+    "TorchDistributed",
+    "TorchRandom",
+    "Weighted",
+]

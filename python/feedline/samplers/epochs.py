@@ -1,0 +1,150 @@
+"""Orders that are another list in every epoch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from feedline.errors import OptionError
+
+from .own import Sampler
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How epochs are dealt out: what an original loader's order depends on besides its seed."""
+
+    samples: int
+    """Samples in the data set."""
+    batch_size: int
+    """Samples per batch on each rank."""
+    world_size: int
+    """Ranks."""
+    drop_last: bool
+    """Whether a last batch that is not full is left out."""
+
+
+class Order(Sampler):
+    """The base of orders that are computed for every epoch.
+
+    A subclass gives `ranks`: what each rank sees, as lists of one length. Together they must have as many samples in
+    every epoch. The loader deals them out so that every rank gets exactly its own list, batch by batch.
+    """
+
+    def ranks(self, epoch: int, split: Split) -> Sequence[Ids]:
+        """Each rank's samples of an epoch, in order."""
+        raise NotImplementedError
+
+    def everyone(self, epoch: int, split: Split) -> Ids:
+        """The epoch over all ranks: global batch after global batch, in each of them rank after rank."""
+        lists = self.ranks(epoch, split)
+        if len({len(each) for each in lists}) > 1:
+            raise OptionError(f"sampler: {self!r} gives the ranks {[len(each) for each in lists]} samples each")
+        return dealt(np.stack(lists), split.batch_size)
+
+    def name(self, split: Split) -> str:
+        """What a saved state knows the order by; not the same for different orders."""
+        del split  # orders that depend on it say so
+        return repr(self)
+
+
+class HasIndices(Protocol):
+    """Anything that knows the order of every epoch."""
+
+    def indices(self, epoch: int) -> npt.ArrayLike:
+        """The samples of an epoch, in order, over all ranks."""
+
+
+class PerEpoch(Order):
+    """What an object with a method `indices(epoch)` becomes: its list for every epoch, dealt out over all ranks.
+
+    Every epoch must have as many samples as the first. The method is asked when an epoch begins, and must give the same
+    answer on all ranks and when a run is gone on with. If the object has a `name`, saved states tell orders apart by
+    it.
+
+    >>> import feedline as fl, numpy as np
+    >>> ds = fl.open(example_folder)
+    >>> class Reversed:
+    ...     name = "odd epochs backwards"
+    ...     def indices(self, epoch):
+    ...         return np.arange(12)[:: -1 if epoch % 2 else 1]
+    >>> with fl.Loader(ds, batch_size=6, sampler=Reversed(), decode="none", output="numpy") as loader:
+    ...     for epoch in range(2):
+    ...         print([batch["index"].tolist() for batch in loader])
+    [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
+    [[11, 10, 9, 8, 7, 6], [5, 4, 3, 2, 1, 0]]
+    """
+
+    def __init__(self, source: HasIndices) -> None:
+        self.source = source
+
+    def everyone(self, epoch: int, split: Split) -> Ids:
+        """The source's list."""
+        del split  # dealt out by the loader as any other order
+        return whole_numbers(self.source.indices(epoch))
+
+    def name(self, split: Split) -> str:
+        """The source's name, or that of its class."""
+        del split
+        return str(getattr(self.source, "name", None) or f"order of {type(self.source).__qualname__}")
+
+    def __repr__(self) -> str:
+        return f"PerEpoch({self.source!r})"
+
+
+class Timetable:
+    """An order together with the run it is for. Remembers the latest epoch: its length is asked before its content."""
+
+    def __init__(self, order: Order, split: Split) -> None:
+        self._order = order
+        self._split = split
+        self._latest: tuple[int, Ids] | None = None
+        self._count = len(self._list(0))
+
+    def spec(self) -> dict[str, Any]:
+        """For the engine: what saved states say, and how long epochs are."""
+        return {"kind": "per_epoch", "name": self._order.name(self._split), "num_samples": self._count}
+
+    def epoch(self, number: int) -> bytes:
+        """An epoch's order, eight bytes per sample."""
+        ids = self._list(number)
+        if len(ids) != self._count:
+            raise OptionError(f"sampler: epoch {number} has {len(ids)} samples, epoch 0 has {self._count}")
+        return ids.tobytes()
+
+    def _list(self, number: int) -> Ids:
+        if self._latest is None or self._latest[0] != number:
+            self._latest = (number, self._order.everyone(number, self._split))
+        return self._latest[1]
+
+
+def whole_numbers(indices: Any) -> Ids:
+    """A list of samples as the engine takes it; an error for anything else."""
+    array = np.asarray(indices) if hasattr(indices, "__array__") else np.asarray(list(indices))
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise OptionError("sampler: not a list of whole numbers")
+    ids = np.ascontiguousarray(array, dtype="<i8")
+    negative = ids[ids < 0]
+    if negative.size:
+        raise OptionError(f"sampler: index {negative[0]} is negative")
+    return ids
+
+
+def dealt(lists: Ids, batch_size: int) -> Ids:
+    """Every rank's list (one per row) as one: the loader gives rank `r` the `r`-th slice of every global batch."""
+    ranks, length = lists.shape
+    full = length - length % batch_size
+    batches = lists[:, :full].reshape(ranks, -1, batch_size).transpose(1, 0, 2)
+    return np.concatenate([batches.reshape(-1), lists[:, full:].reshape(-1)])
+
+
+def digest(numbers: npt.ArrayLike) -> str:
+    """Twelve hex digits that differ where long lists differ."""
+    return hashlib.sha256(np.ascontiguousarray(numbers, dtype="<i8").tobytes()).hexdigest()[:12]
