@@ -16,6 +16,7 @@ mod convert;
 mod export;
 mod folder;
 mod litdata;
+mod mds;
 mod npy;
 mod pack;
 mod parallel;
@@ -198,6 +199,7 @@ pub(crate) struct Probe {
 pub(crate) static FORMATS: &[Probe] = &[
     pack::PROBE,
     beton::PROBE,
+    mds::PROBE,
     litdata::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,

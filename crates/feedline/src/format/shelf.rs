@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Location, Result};
-use crate::source::{Object, Source};
+use crate::source::{Object, Source, changed};
 
 /// The objects of a data set, with the lengths they had when it was opened.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     source: Arc<dyn Source>,
-    objects: Vec<(String, u64)>,
+    objects: Vec<(String, u64, u64)>,
     open: Vec<OnceLock<Arc<dyn Object>>>,
     kept: AtomicUsize,
     most: usize,
@@ -20,6 +20,11 @@ pub(crate) struct Shelf {
 impl Shelf {
     /// A shelf of these names and lengths; nothing is opened yet.
     pub(crate) fn new(source: Arc<dyn Source>, objects: Vec<(String, u64)>) -> Self {
+        Shelf::with_versions(source, objects.into_iter().map(|(name, length)| (name, length, 0)).collect())
+    }
+
+    /// The same for objects that must also have these versions; 0 is any.
+    pub(crate) fn with_versions(source: Arc<dyn Source>, objects: Vec<(String, u64, u64)>) -> Self {
         let open = objects.iter().map(|_| OnceLock::new()).collect();
         Shelf { source, objects, open, kept: AtomicUsize::new(0), most: most_open() }
     }
@@ -44,12 +49,15 @@ impl Shelf {
         if let Some(object) = self.open[number].get() {
             return Ok(f(&**object));
         }
-        let (name, length) = &self.objects[number];
+        let (name, length, version) = &self.objects[number];
         let object = self.source.open(name)?;
         if object.size() != *length {
             let place = Location::new(self.source.uri()).with_shard(name);
             let reason = format!("{} bytes long, {length} expected: truncated or replaced", object.size());
             return Err(Error::data(place, reason));
+        }
+        if *version != 0 && object.version() != *version {
+            return Err(changed(Location::new(self.source.uri()).with_shard(name), *length, object.size()));
         }
         if self.kept.fetch_add(1, Ordering::Relaxed) < self.most {
             return Ok(f(&**self.open[number].get_or_init(|| object)));

@@ -118,7 +118,7 @@ impl Beton {
         let fingerprint = Fingerprint::of([&b"beton"[..], &front, &version, &records, &list]);
         let fields = layout.fields.iter().map(|f| FieldSpec::new(&f.name, f.is.kind())).collect();
         let schema = Schema { fields, classes: None };
-        let shelf = Shelf::new(source.clone(), vec![(name.clone(), size)]);
+        let shelf = Shelf::with_versions(source.clone(), vec![(name.clone(), size, object.version())]);
         let samples = header.samples;
         Ok(Beton { uri, schema, fingerprint, layout, samples, records, allocations, data, shelf })
     }
