@@ -27,7 +27,6 @@ mod shelf;
 mod sniff;
 mod splits;
 mod stream;
-mod tar;
 mod tfrecord;
 mod view;
 mod webdataset;

@@ -5,6 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 
+/// As many threads even where there are fewer cores: a bucket answers slowly, but many at once.
+const MIN_THREADS: usize = 8;
+
 /// The results of `work` for each of `count` objects, in order; the first failure in that order if there is one.
 pub(super) fn collect<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let results: Vec<Mutex<Option<Result<T>>>> = (0..count).map(|_| Mutex::new(None)).collect();
@@ -17,7 +20,8 @@ pub(super) fn collect<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> +
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.max(MIN_THREADS).min(count);
     std::thread::scope(|scope| {
         for number in 1..threads {
             // A thread that cannot be started is not needed: the others do its share.

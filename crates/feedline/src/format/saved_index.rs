@@ -1,11 +1,12 @@
 //! Indexes that are costly to make (every tar header of a thousand shards), kept on disk between runs.
 //!
-//! A saved index is found by a key that covers all it was made from (names, sizes, versions of the objects), so a
-//! changed data set never meets an old index. A missing, damaged or unreadable one is made anew; a folder that cannot
+//! A saved index is found by a key that covers all it was made from (names, sizes, versions of the objects), or holds
+//! sizes and versions itself for its owner to compare, so that changed data never meet an old index. A missing, damaged or unreadable one is made anew; a folder that cannot
 //! be written costs the next opening its speed, nothing else. Files are complete under their final name or not there.
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use super::ReadingOptions;
 use crate::source::{Held, LocalSource, Source, cache_root};
@@ -28,6 +29,14 @@ impl SavedIndex {
     pub(super) fn new(options: &ReadingOptions, kind: &str, key: &blake3::Hash) -> Self {
         let folder = options.index_dir.clone().or_else(|| Some(cache_root()?.join("index")));
         SavedIndex { folder, name: format!("{kind}-{}.index", &key.to_hex()[..32]) }
+    }
+
+    /// Whether an object of this version may be told by it later. Modification times tick slowly: a file written just
+    /// now may change once more without its time changing. (Versions that are no times pass.)
+    pub(super) fn settled(version: u64) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let (margin, ahead) = (2_000_000_000, 3_600_000_000_000);
+        version != 0 && !(now.saturating_sub(margin)..now.saturating_add(ahead)).contains(&version)
     }
 
     /// What was saved, if it is there and intact.

@@ -1,12 +1,20 @@
 //! The members of a tar file: ustar, PAX, GNU long names, base-256 numbers. Only headers are read.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use crate::source::Object;
 
 const BLOCK: u64 = 512;
-/// Members smaller than this are passed over inside one buffer; larger ones are skipped without reading them.
-const WINDOW: u64 = 128 * 1024;
+/// How much is read at once where members are small.
+const WINDOW: u64 = 256 * 1024;
+/// Members up to this are passed over inside the window; larger ones are skipped without reading them.
+const PASS_OVER: u64 = 32 * 1024;
+/// The same for objects that take long to answer (a bucket: tens of milliseconds a request, for which megabytes come).
+const FAR_WINDOW: u64 = 8 << 20;
+const FAR_PASS_OVER: u64 = 2 << 20;
+/// An answer that takes longer comes from far away. A disk that has to move its head stays below.
+const FAR: Duration = Duration::from_millis(15);
 /// Longest name or PAX record list we take; GNU tar and libarchive never write more.
 const MAX_EXTENSION: u64 = 1 << 20;
 
@@ -28,12 +36,31 @@ fn fault(offset: u64, reason: impl Into<String>) -> TarFault {
     TarFault { offset, reason: reason.into() }
 }
 
+/// Where the bytes of a tar come from. It is asked for ever later places.
+pub(super) trait TarBytes {
+    /// The bytes at `offset`: `length` of them, or fewer if the tar ends there.
+    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String>;
+
+    /// Whether there are bytes up to `end`. Bytes before `end` are not asked for again.
+    fn reaches(&mut self, end: u64) -> Result<bool, String>;
+}
+
+impl<B: TarBytes> TarBytes for &mut B {
+    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
+        (**self).look(offset, length)
+    }
+
+    fn reaches(&mut self, end: u64) -> Result<bool, String> {
+        (**self).reaches(end)
+    }
+}
+
 /// Walks over the members of a tar.
-pub(super) struct TarReader<'a> {
-    object: &'a dyn Object,
+pub(super) struct TarReader<B> {
+    bytes: B,
     position: u64,
-    window: Vec<u8>,
-    window_start: u64,
+    /// Header and end of the last member, which is not known to be there in full yet.
+    unchecked: Option<(u64, u64)>,
     global: Extension,
     /// Whether the file just ends, without the two blocks of zeros that should close a tar.
     pub(super) unterminated: bool,
@@ -53,27 +80,33 @@ pub(super) fn is_header(block: &[u8]) -> bool {
     block.len() >= BLOCK as usize && checksum_matches(block)
 }
 
-impl<'a> TarReader<'a> {
-    pub(super) fn new(object: &'a dyn Object) -> Self {
+impl<B: TarBytes> TarReader<B> {
+    pub(super) fn new(bytes: B) -> Self {
+        TarReader::starting_at(bytes, 0)
+    }
+
+    /// A walk that begins at the header at `position`.
+    pub(super) fn starting_at(bytes: B, position: u64) -> Self {
         TarReader {
-            object,
-            position: 0,
-            window: Vec::new(),
-            window_start: 0,
+            bytes,
+            position,
+            unchecked: None,
             global: Extension::default(),
             unterminated: false,
             done: false,
         }
     }
 
-    /// The next regular file, or `None` at the end.
+    /// The next regular file, or `None` at the end. That a member is there to its last byte is known when the next
+    /// one was asked for: a compressed tar can only be read forwards, and [`peek`](Self::peek) comes first.
     pub(super) fn next_member(&mut self) -> Result<Option<Member>, TarFault> {
+        self.check_last()?;
         let mut extension = self.global.clone();
         while !self.done {
             let at = self.position;
             let Some(header) = self.header()? else { break };
             let size = extension.size.filter(|_| !is_extension(header.kind)).unwrap_or(header.size);
-            let data = self.data(at, size, header.kind)?;
+            let data = extent(at, size, header.kind)?;
             self.position = next_block(&data).ok_or_else(|| fault(at, "a member reaches past all bounds"))?;
             match header.kind {
                 b'L' => extension.path = Some(text_of(trim_nul(&self.content(&data)?))),
@@ -88,11 +121,13 @@ impl<'a> TarReader<'a> {
                     if extension.sparse {
                         return Err(fault(at, "a sparse member, which is not supported"));
                     }
+                    self.unchecked = Some((at, data.end));
                     let name = extension.path.take().unwrap_or(header.name);
                     // Before ustar, a folder was a file whose name ends in a slash.
                     if !(header.kind == b'\0' && name.ends_with('/')) {
                         return Ok(Some(Member { name, data }));
                     }
+                    self.check_last()?;
                     extension = self.global.clone();
                 }
                 b'K' => {}
@@ -102,16 +137,23 @@ impl<'a> TarReader<'a> {
         Ok(None)
     }
 
-    fn data(&self, at: u64, size: u64, kind: u8) -> Result<Range<u64>, TarFault> {
-        let start = at + BLOCK;
-        // Links, devices and folders have no data whatever their size says, as Python's tarfile has it.
-        let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
-        let end = start.checked_add(size).filter(|end| *end <= self.object.size());
-        let end = end.ok_or_else(|| {
-            let left = self.object.size().saturating_sub(start);
-            fault(at, format!("truncated: a member of {size} bytes starts here, but only {left} follow"))
-        })?;
-        Ok(start..end)
+    /// The first bytes of the member that [`next_member`](Self::next_member) just gave.
+    pub(super) fn peek(&mut self, member: &Member, length: usize) -> Result<&[u8], TarFault> {
+        self.bytes.look(member.data.start, length).map_err(|reason| fault(member.data.start, reason))
+    }
+
+    /// The source of the bytes, after the walk.
+    pub(super) fn into_bytes(self) -> B {
+        self.bytes
+    }
+
+    fn check_last(&mut self) -> Result<(), TarFault> {
+        let Some((at, end)) = self.unchecked.take() else { return Ok(()) };
+        if self.bytes.reaches(end).map_err(|reason| fault(at, reason))? {
+            return Ok(());
+        }
+        let size = end - at - BLOCK;
+        Err(fault(at, format!("truncated: a member of {size} bytes starts here, but the file ends before")))
     }
 
     fn content(&mut self, data: &Range<u64>) -> Result<Vec<u8>, TarFault> {
@@ -119,22 +161,25 @@ impl<'a> TarReader<'a> {
         if length > MAX_EXTENSION {
             return Err(fault(data.start, format!("an extended header of {length} bytes")));
         }
-        Ok(self.look(data.start, length)?.to_vec())
+        let found = self.bytes.look(data.start, length as usize).map_err(|r| fault(data.start, r))?;
+        if found.len() as u64 != length {
+            return Err(fault(data.start, "truncated: the file ends inside an extended header"));
+        }
+        Ok(found.to_vec())
     }
 
     /// The header at the current position; `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<Header>, TarFault> {
         let at = self.position;
-        let left = self.object.size().saturating_sub(at);
-        if left == 0 {
+        let block = self.bytes.look(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
+        if block.is_empty() {
             self.unterminated = true;
             self.done = true;
             return Ok(None);
         }
-        if left < BLOCK {
-            return Err(fault(at, format!("truncated: {left} bytes are too few for a header")));
+        if block.len() < BLOCK as usize {
+            return Err(fault(at, format!("truncated: {} bytes are too few for a header", block.len())));
         }
-        let block = self.look(at, BLOCK)?;
         if block[0] == 0 && block.iter().all(|b| *b == 0) {
             self.done = true;
             return Ok(None);
@@ -144,22 +189,62 @@ impl<'a> TarReader<'a> {
         }
         Header::parse(block).map(Some).map_err(|reason| fault(at, reason))
     }
+}
 
-    /// `length` bytes at `offset`, through a window that is read ahead while members are small.
-    fn look(&mut self, offset: u64, length: u64) -> Result<&[u8], TarFault> {
-        let inside =
-            offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
-        if !inside {
-            // A jump past the window: members are large here, and reading ahead would read them all.
-            let near = offset < self.window_start + self.window.len() as u64 + WINDOW;
-            let ahead = if near { WINDOW } else { BLOCK * 2 };
-            let size = ahead.max(length).min(self.object.size().saturating_sub(offset));
-            self.window.resize(size as usize, 0);
-            self.window_start = offset;
-            self.object.read_at(offset, &mut self.window).map_err(|e| fault(offset, e.to_string()))?;
+/// Where the data of the member with a header at `at` lie. Links, devices and folders have none whatever their size
+/// says, as Python's tarfile has it.
+fn extent(at: u64, size: u64, kind: u8) -> Result<Range<u64>, TarFault> {
+    let start = at + BLOCK;
+    let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
+    // Half of all numbers stay free, so that adding a header or padding later cannot run over.
+    let end = start.checked_add(size).filter(|end| *end <= u64::MAX / 2);
+    Ok(start..end.ok_or_else(|| fault(at, "truncated: a member reaches past all bounds"))?)
+}
+
+/// An object's bytes through a window that is read ahead while members are small.
+pub(super) struct Window<'a> {
+    object: &'a dyn Object,
+    bytes: Vec<u8>,
+    start: u64,
+    far: bool,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn new(object: &'a dyn Object) -> Self {
+        Window { object, bytes: Vec::new(), start: 0, far: false }
+    }
+
+    fn fill(&mut self, offset: u64, length: u64) -> Result<(), String> {
+        let (window, pass_over) = if self.far { (FAR_WINDOW, FAR_PASS_OVER) } else { (WINDOW, PASS_OVER) };
+        // A jump past the window: members are large here, and reading ahead would read them all.
+        let near = offset < self.start + self.bytes.len() as u64 + pass_over;
+        let ahead = if near { window } else { BLOCK * 2 };
+        let size = ahead.max(length).min(self.object.size() - offset);
+        self.bytes.resize(size as usize, 0);
+        self.start = offset;
+        let begun = Instant::now();
+        let read = self.object.read_at(offset, &mut self.bytes).map_err(|e| e.to_string());
+        self.far |= begun.elapsed() > FAR;
+        read
+    }
+}
+
+impl TarBytes for Window<'_> {
+    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
+        let length = (length as u64).min(self.object.size().saturating_sub(offset));
+        if length == 0 {
+            return Ok(&[]);
         }
-        let start = (offset - self.window_start) as usize;
-        self.window.get(start..start + length as usize).ok_or_else(|| fault(offset, "truncated"))
+        let inside = offset >= self.start && offset + length <= self.start + self.bytes.len() as u64;
+        if !inside {
+            self.fill(offset, length)?;
+        }
+        let start = (offset - self.start) as usize;
+        Ok(&self.bytes[start..start + length as usize])
+    }
+
+    fn reaches(&mut self, end: u64) -> Result<bool, String> {
+        Ok(end <= self.object.size())
     }
 }
 
@@ -269,12 +354,12 @@ mod tests {
     fn walk(bytes: Vec<u8>) -> Result<Vec<Member>, TarFault> {
         let size = bytes.len() as u64;
         let object = MemorySource::new([("a", bytes)]).open("a").unwrap();
-        let mut reader = TarReader::new(&*object);
+        let mut reader = TarReader::new(Window::new(&*object));
         let mut members = Vec::new();
         while let Some(member) = reader.next_member()? {
-            assert!(member.data.start <= member.data.end && member.data.end <= size);
             members.push(member);
         }
+        assert!(members.iter().all(|m| m.data.start <= m.data.end && m.data.end <= size));
         Ok(members)
     }
 
