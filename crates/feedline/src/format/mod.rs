@@ -27,6 +27,7 @@ mod shelf;
 mod sniff;
 mod splits;
 mod stream;
+mod tbl;
 mod tfrecord;
 mod view;
 mod webdataset;
@@ -200,6 +201,7 @@ pub(crate) static FORMATS: &[Probe] = &[
     beton::PROBE,
     mds::PROBE,
     litdata::PROBE,
+    tbl::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,
     folder::PROBE,

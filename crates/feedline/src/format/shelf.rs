@@ -34,6 +34,11 @@ impl Shelf {
         &self.objects[number].0
     }
 
+    /// Length of object `number`.
+    pub(crate) fn length(&self, number: usize) -> u64 {
+        self.objects[number].1
+    }
+
     /// Number of objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
