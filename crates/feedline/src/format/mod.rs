@@ -9,7 +9,9 @@
 //! before use; errors name the file, the sample and the offset. A format does not decode pictures, does not know
 //! batches or order, and never panics on bad input.
 
+mod arrow;
 mod beton;
+mod columns;
 #[cfg(test)]
 mod conformance;
 mod convert;
@@ -201,6 +203,7 @@ pub(crate) static FORMATS: &[Probe] = &[
     beton::PROBE,
     mds::PROBE,
     litdata::PROBE,
+    arrow::PROBE,
     tbl::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,
