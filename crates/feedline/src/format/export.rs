@@ -104,7 +104,8 @@ pub(crate) fn unwritten(error: std::io::Error) -> Error {
 type Make = fn(Option<u64>) -> Box<dyn Exporter>;
 
 /// Every system that can be written for.
-static EXPORTERS: &[(&str, Make)] = &[];
+static EXPORTERS: &[(&str, Make)] =
+    &[("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes)))];
 
 /// Their names.
 pub(crate) fn export_names() -> Vec<&'static str> {

@@ -35,6 +35,38 @@ pub(super) fn parse(range: std::ops::Range<usize>, buffer: &mut SampleBuffer) ->
     Ok(Value::Array { dtype: header.dtype, dimensions, shape: header.shape, bytes })
 }
 
+/// Appends the header of an array with these sides; the elements, row-major and little-endian, come after it.
+pub(super) fn write_header(dtype: DType, sides: &[u64], out: &mut Vec<u8>) -> Result<(), String> {
+    let code = match dtype {
+        DType::Bool => "|b1",
+        DType::U8 => "|u1",
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::BF16 => return Err("numpy has no bfloat16, so it cannot be an .npy file".to_owned()),
+    };
+    let shape = match sides {
+        [only] => format!("({only},)"),
+        sides => format!("({})", sides.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let mut text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': {shape}, }}");
+    // The data begin at a multiple of 64, after a line feed.
+    let padded = (10 + text.len() + 1).next_multiple_of(64);
+    text.extend(std::iter::repeat_n(' ', padded - 11 - text.len()));
+    text.push('\n');
+    out.extend_from_slice(b"\x93NUMPY\x01\x00");
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
 impl Header {
     fn parse(file: &[u8]) -> Result<Self, String> {
         if file.len() < 10 || &file[..6] != b"\x93NUMPY" {
@@ -169,6 +201,20 @@ mod tests {
         assert_eq!(read(&plain).unwrap().1, [2, 2]);
         let scalar = file("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", &[7]);
         assert_eq!(read(&scalar).unwrap(), (DType::U8, vec![], vec![7]));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for sides in [&[][..], &[3], &[2, 3], &[0, 5]] {
+            let count: u64 = sides.iter().product();
+            let mut bytes = Vec::new();
+            write_header(DType::F32, sides, &mut bytes).unwrap();
+            assert_eq!(bytes.len() % 64, 0);
+            bytes.extend(std::iter::repeat_n(7, count as usize * 4));
+            let (dtype, shape, data) = read(&bytes).unwrap();
+            assert_eq!((dtype, &shape[..], data.len() as u64), (DType::F32, sides, count * 4));
+        }
+        assert!(write_header(DType::BF16, &[1], &mut Vec::new()).is_err());
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod tenbin;
 #[cfg(test)]
 mod tests;
 mod wids;
+mod write;
 
 use std::io;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use names::is_tar_name;
 use packing::{Packing, Restart, Unpacker};
 use reader::WebDataset;
 use wids::{Layout, ListedShard};
+
+pub(super) use write::WebDatasetExporter;
 
 /// How to recognise and open WebDataset shards.
 pub(super) const PROBE: Probe = Probe { name: "webdataset", recognises, open };

@@ -383,7 +383,7 @@ impl<'a> Fields<'a> {
 
     fn finish(mut self, samples: u64) -> Schema {
         for (field, seen) in self.specs.iter_mut().zip(&self.seen).skip(1) {
-            field.optional = *seen < samples;
+            field.optional |= *seen < samples;
         }
         Schema { fields: self.specs, classes: self.layout.and_then(|l| l.classes) }
     }
