@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::index::{Index, Loader};
 use super::leaf::Leaf;
 use super::temporal::Temporal;
-use crate::sample::{FieldSet, MAX_FIELDS};
+use crate::sample::MAX_FIELDS;
 
 /// Items up to this long are read whole: that costs less than a second read for their sizes.
 const READ_WHOLE: u64 = 256 << 10;
@@ -42,9 +42,9 @@ impl ItemReader {
 
 /// Whether reading single leaves of an item beats reading it whole: never if all are wanted, always if only numbers
 /// are, otherwise if the item is large.
-pub(super) fn is_worth_parting(length: u64, leaves: &[Leaf], fields: &FieldSet) -> bool {
-    let all = (0..leaves.len()).all(|n| fields.has(n));
-    let small = || leaves.iter().enumerate().all(|(n, leaf)| !fields.has(n) || leaf.fixed_size().is_some());
+pub(super) fn is_worth_parting(length: u64, leaves: &[Leaf], wanted: impl Fn(usize) -> bool) -> bool {
+    let all = (0..leaves.len()).all(&wanted);
+    let small = || leaves.iter().enumerate().all(|(n, leaf)| !wanted(n) || leaf.fixed_size().is_some());
     !all && length > 4096 && (length > READ_WHOLE || small())
 }
 

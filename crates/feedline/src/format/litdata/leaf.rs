@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::json_leaf;
+use crate::format::sniff::is_image;
 use crate::sample::{DType, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
 /// How one leaf's bytes become a value.
@@ -146,19 +147,6 @@ pub(super) fn with_text(
 
 fn json_text(range: &Range<usize>, buffer: &mut SampleBuffer) -> Result<Range<usize>, String> {
     with_text(buffer, |buffer, text| json_leaf::to_text(buffer.bytes(range), text))
-}
-
-/// Whether these bytes begin like an image file that the decoders know.
-pub(super) fn is_image(bytes: &[u8]) -> bool {
-    let starts = |magic: &[u8]| bytes.starts_with(magic);
-    starts(b"\xff\xd8\xff")
-        || starts(b"\x89PNG\r\n\x1a\n")
-        || starts(b"GIF87a")
-        || starts(b"GIF89a")
-        || (starts(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"))
-        || starts(b"II*\0")
-        || starts(b"MM\0*")
-        || (starts(b"BM") && bytes.get(6..10) == Some(&[0; 4]) && bytes.len() > 26)
 }
 
 /// What a PIL image says of its pixels.

@@ -5,7 +5,9 @@
 //! and frames that are compressed or encrypted as a whole are inflated once and kept within a budget.
 
 mod arrow;
+mod batch;
 mod chunk;
+mod column;
 mod fernet;
 mod index;
 mod inflate;
@@ -13,6 +15,7 @@ mod item;
 mod json_leaf;
 mod leaf;
 mod opening;
+mod rows;
 mod spec;
 mod temporal;
 #[cfg(test)]
@@ -23,13 +26,15 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use self::batch::Batch;
 use self::chunk::{Bytes, Frame, Layout, Wrong};
 use self::fernet::Fernet;
 use self::index::{Index, Level, Sketch};
-use self::inflate::{Kept, ZSTD_MAGIC, inflate, inflate_up_to};
+use self::inflate::{ZSTD_MAGIC, inflate, inflate_up_to};
 use self::item::{ItemReader, Sizes, is_worth_parting, leaf_places};
 use self::leaf::Leaf;
 use self::opening::{INDEX, cipher, find_chunks, fingerprint, read_index, starts, unmerged};
+use super::recent::Recent;
 use super::shelf::Shelf;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
@@ -79,7 +84,10 @@ pub(crate) struct LitData {
     chunks: Vec<OnceLock<Chunk>>,
     items: ItemReader,
     cipher: Option<Fernet>,
-    inflated: Kept<(u32, u32), Vec<u8>>,
+    inflated: Recent<(u32, u32), Vec<u8>>,
+    batches: Recent<(u32, u32), Batch>,
+    /// The field of each leaf; others than counting up only where Arrow tables have more fields.
+    leaf_fields: Vec<usize>,
 }
 
 /// A chunk whose tables were read.
@@ -125,10 +133,14 @@ impl LitData {
             starts,
             items,
             cipher,
-            inflated: Kept::new(KEPT_BYTES),
+            inflated: Recent::new(KEPT_BYTES),
+            batches: Recent::new(KEPT_BYTES),
+            leaf_fields: Vec::new(),
         };
         open.look_at_first_sample()?;
         open.schema = open.describe()?;
+        open.leaf_fields =
+            open.index.names.iter().map(|n| open.schema.position(n).unwrap_or(usize::MAX)).collect();
         Ok(open)
     }
 
@@ -155,8 +167,19 @@ impl LitData {
         Ok(())
     }
 
+    /// Bytes that the Arrow tables of a mixed set showed to be pictures are pictures everywhere.
+    fn agree_on_images(&mut self) {
+        let ItemReader::Leaves(leaves) = &mut self.items else { return };
+        for (leaf, field) in leaves.iter_mut().zip(&self.leaf_fields) {
+            let kind = self.schema.fields.get(*field).map(|f| f.kind);
+            if *leaf == Leaf::Bytes && kind == Some(Kind::Image) {
+                *leaf = Leaf::Image;
+            }
+        }
+    }
+
     fn describe(&self) -> Result<Schema> {
-        let fields: Vec<FieldSpec> = match &self.items {
+        let mut fields: Vec<FieldSpec> = match &self.items {
             ItemReader::Leaves(leaves) => {
                 let field = |(name, leaf): (&String, &Leaf)| {
                     let mut field = FieldSpec::new(name, leaf.kind());
@@ -170,6 +193,9 @@ impl LitData {
                 temporal.names.iter().map(|n| FieldSpec::new(n, Kind::Array)).collect()
             }
         };
+        if matches!(self.items, ItemReader::Leaves(_)) && self.may_have_rows() {
+            fields = self.describe_rows(&fields)?;
+        }
         if fields.len() > MAX_FIELDS {
             let reason = format!("{} fields; at most {MAX_FIELDS} are supported", fields.len());
             return Err(Error::data(Location::new(&self.uri).with_shard(INDEX), reason));
@@ -213,6 +239,10 @@ impl LitData {
         let whole = compressed || self.index.encryption == Some(Level::Chunk);
         let bytes = self.bytes(number, whole)?;
         let layout = Layout::read(&bytes, entry.chunk_size).map_err(|wrong| self.bad_chunk(number, wrong))?;
+        if matches!(layout, Layout::Rows(_)) && !self.may_have_rows() {
+            let reason = "an Arrow table, which does not fit the data_format in index.json";
+            return Err(Error::data(self.in_chunk(number), reason));
+        }
         Ok(Chunk { whole, layout })
     }
 
@@ -249,11 +279,7 @@ impl LitData {
         if !whole {
             return Ok(self.file(number));
         }
-        let kept = self.inflated.get(&(number as u32, WHOLE), || {
-            let bytes = self.inflate_chunk(number)?;
-            let weight = bytes.len();
-            Ok((bytes, weight))
-        })?;
+        let kept = self.inflated.get((number as u32, WHOLE), || self.inflate_chunk(number))?;
         Ok(Bytes::Memory(kept))
     }
 
@@ -271,12 +297,10 @@ impl LitData {
     }
 
     fn inflate_frame(&self, number: usize, bytes: &Bytes<'_>, frame: Frame) -> Result<Arc<Vec<u8>>> {
-        self.inflated.get(&(number as u32, frame.number), || {
+        self.inflated.get((number as u32, frame.number), || {
             let stored = bytes.copy(frame.offset..frame.offset + u64::from(frame.length))?;
-            let inflated = inflate(&stored, u64::from(frame.inflated))
-                .map_err(|reason| Error::data(self.in_chunk(number).with_offset(frame.offset), reason))?;
-            let weight = inflated.len();
-            Ok((inflated, weight))
+            let place = || self.in_chunk(number).with_offset(frame.offset);
+            inflate(&stored, u64::from(frame.inflated)).map_err(|reason| Error::data(place(), reason))
         })
     }
 
@@ -359,7 +383,7 @@ impl LitData {
         if let (ItemReader::Leaves(leaves), Layout::Items(items)) = (&self.items, &chunk.layout)
             && self.plain_items()
             && let Some(place) = items.range(item)
-            && is_worth_parting(place.end - place.start, leaves, fields)
+            && is_worth_parting(place.end - place.start, leaves, |leaf| fields.has(self.leaf_fields[leaf]))
         {
             return self.read_parts(sample, number, chunk, &place, fields, into);
         }
@@ -386,10 +410,14 @@ impl LitData {
         sizes
             .parse(into.bytes(range), leaves.len(), range.len() as u64)
             .map_err(|r| self.bad_item(sample, r))?;
-        for (number, leaf) in leaves.iter().enumerate().filter(|(n, _)| fields.has(*n)) {
+        for (number, leaf) in leaves.iter().enumerate() {
+            let field = self.leaf_fields[number];
+            if !fields.has(field) {
+                continue;
+            }
             let place = sizes.range(number);
             let stored = range.start + place.start as usize..range.start + place.end as usize;
-            self.set_leaf(sample, number, leaf, stored, into)?;
+            self.set_leaf(sample, field, leaf, stored, into)?;
         }
         Ok(())
     }
@@ -422,8 +450,12 @@ impl LitData {
         let ItemReader::Leaves(leaves) = &self.items else { return Ok(()) };
         let bytes = self.bytes(number, chunk.whole)?;
         let sizes = self.sizes(sample, &bytes, place, leaves.len())?;
-        for (field, leaf) in leaves.iter().enumerate().filter(|(n, _)| fields.has(*n)) {
-            let part = sizes.range(field);
+        for (number, leaf) in leaves.iter().enumerate() {
+            let field = self.leaf_fields[number];
+            if !fields.has(field) {
+                continue;
+            }
+            let part = sizes.range(number);
             let (range, room) = into.reserve((part.end - part.start) as usize);
             bytes.read_at(place.start + part.start, room)?;
             self.set_leaf(sample, field, leaf, range, into)?;
@@ -441,6 +473,41 @@ impl LitData {
         let mut sizes = Sizes::default();
         sizes.parse(head, leaves, place.end - place.start).map_err(|r| self.bad_item(sample, r))?;
         Ok(sizes)
+    }
+
+    /// Fills `into` with a leaf's bytes, without the buffer in between.
+    fn read_leaf_bytes(
+        &self,
+        sample: u64,
+        (number, item): (usize, usize),
+        chunk: &Chunk,
+        field: usize,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let wrong = || self.bad_item(sample, "the field is not as long as the item's length says");
+        let ItemReader::Leaves(leaves) = &self.items else { return Err(wrong()) };
+        let leaf = self.leaf_fields.iter().position(|f| *f == field).ok_or_else(wrong)?;
+        let bytes = self.bytes(number, chunk.whole)?;
+        match &chunk.layout {
+            Layout::Items(items) => {
+                let place = items.range(item).ok_or_else(wrong)?;
+                let part = self.sizes(sample, &bytes, &place, leaves.len())?.range(leaf);
+                if part.end - part.start != into.len() as u64 {
+                    return Err(wrong());
+                }
+                bytes.read_at(place.start + part.start, into)
+            }
+            Layout::Frames(frames) => {
+                let (frame, place) = frames.place(item).ok_or_else(wrong)?;
+                let inflated = self.inflate_frame(number, &bytes, frame)?;
+                let stored = inflated.get(place.start as usize..place.end as usize).ok_or_else(wrong)?;
+                let parts = leaf_places(stored, leaves.len()).map_err(|r| self.bad_item(sample, r))?;
+                let part = stored.get(parts[leaf].clone()).filter(|p| p.len() == into.len());
+                into.copy_from_slice(part.ok_or_else(wrong)?);
+                Ok(())
+            }
+            Layout::Rows(_) => Err(wrong()),
+        }
     }
 
     /// The only leaf whose length varies, if there is just one: its length then follows from the item's.
@@ -474,7 +541,10 @@ impl Format for LitData {
         into.reset(self.schema.fields.len());
         let place = self.place(sample)?;
         let chunk = self.chunk(place.0)?;
-        self.read_item(sample, place, chunk, fields, into)
+        match &chunk.layout {
+            Layout::Rows(rows) => self.read_row(sample, place, chunk, rows, fields, into),
+            _ => self.read_item(sample, place, chunk, fields, into),
+        }
     }
 
     fn locate(&self, sample: u64) -> Location {
@@ -491,43 +561,27 @@ impl Format for LitData {
     }
 
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
-        let (only, fixed) = self.varying_leaf().filter(|_| self.plain_items())?;
-        let (number, item) = self.place(sample).ok().filter(|_| field == only)?;
+        let (number, item) = self.place(sample).ok()?;
         let length = match &self.chunk(number).ok()?.layout {
-            Layout::Items(items) => items.range(item).map(|r| r.end - r.start),
-            Layout::Frames(frames) => frames.place(item).map(|(_, r)| r.end - r.start),
-            Layout::Rows(_) => None,
+            Layout::Items(items) => items.range(item).map(|r| r.end - r.start)?,
+            Layout::Frames(frames) => frames.place(item).map(|(_, r)| r.end - r.start)?,
+            Layout::Rows(_) => return self.row_byte_length(sample, field),
         };
-        length?.checked_sub(fixed)
+        let (only, fixed) = self.varying_leaf().filter(|_| self.plain_items())?;
+        if self.leaf_fields[only] == field { length.checked_sub(fixed) } else { None }
     }
 
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
         let (number, item) = self.place(sample)?;
         let chunk = self.chunk(number)?;
-        let wrong = || self.bad_item(sample, "the field is not as long as the item's length says");
-        let ItemReader::Leaves(leaves) = &self.items else { return Err(wrong()) };
-        let bytes = self.bytes(number, chunk.whole)?;
-        match &chunk.layout {
-            Layout::Items(items) => {
-                let place = items.range(item).ok_or_else(wrong)?;
-                let part = self.sizes(sample, &bytes, &place, leaves.len())?.range(field);
-                if part.end - part.start != into.len() as u64 {
-                    return Err(wrong());
-                }
-                bytes.read_at(place.start + part.start, into)
-            }
-            Layout::Frames(frames) => {
-                let (frame, place) = frames.place(item).ok_or_else(wrong)?;
-                let inflated = self.inflate_frame(number, &bytes, frame)?;
-                let stored = inflated.get(place.start as usize..place.end as usize).ok_or_else(wrong)?;
-                let parts = leaf_places(stored, leaves.len()).map_err(|r| self.bad_item(sample, r))?;
-                let part =
-                    stored.get(parts[field].clone()).filter(|p| p.len() == into.len()).ok_or_else(wrong)?;
-                into.copy_from_slice(part);
-                Ok(())
-            }
-            Layout::Rows(_) => Err(wrong()),
+        if matches!(chunk.layout, Layout::Rows(_)) {
+            return self.read_row_bytes(sample, field, into);
         }
+        self.read_leaf_bytes(sample, (number, item), chunk, field, into)
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        self.row_integer(sample, field)
     }
 
     fn object_count(&self) -> u32 {
@@ -539,12 +593,14 @@ impl Format for LitData {
     }
 
     /// Items of plain chunks. Compressed chunks and frames serve many samples from one read: no plan for those.
-    fn extents(&self, sample: u64, _: &FieldSet, out: &mut Vec<Extent>) {
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         let Ok((number, item)) = self.place(sample) else { return };
-        if let Ok(Chunk { whole: false, layout: Layout::Items(items) }) = self.chunk(number)
-            && let Some(range) = items.range(item)
-        {
-            out.push(Extent { object: number as u32, range });
+        match self.chunk(number) {
+            Ok(Chunk { whole: false, layout: Layout::Items(items) }) => {
+                out.extend(items.range(item).map(|range| Extent { object: number as u32, range }));
+            }
+            Ok(Chunk { whole: false, layout: Layout::Rows(_) }) => self.row_extents(sample, fields, out),
+            _ => {}
         }
     }
 }

@@ -112,7 +112,9 @@ fn classic_chunks_with_every_common_leaf() {
 
 #[test]
 fn pictures_with_labels_in_every_layout() {
-    for (name, count) in [("classic-0.2.76", 5), ("frames", 5), ("zstd-sample", 5), ("zstd-chunk", 5)] {
+    for (name, count) in
+        [("classic-0.2.76", 5), ("frames", 5), ("zstd-sample", 5), ("zstd-chunk", 5), ("arrow", 5)]
+    {
         let set = fixture(name);
         assert_eq!((set.len(), &names(&set)[..2]), (count, &["image", "label"][..]), "{name}");
         assert_eq!(set.schema().fields[0].kind, Kind::Image, "{name}");
@@ -125,6 +127,34 @@ fn pictures_with_labels_in_every_layout() {
     let tuple = fixture("tuple");
     assert_eq!(names(&tuple), ["0", "1"]);
     assert_eq!(values(&tuple, 4), [OwnedValue::image(jpeg()), OwnedValue::Int(4)]);
+}
+
+#[test]
+fn rows_of_arrow_tables_lists_and_structs() {
+    let set = fixture("arrow-nested");
+    assert_eq!(names(&set), ["text", "tags", "m.x", "m.y"]);
+    let optional: Vec<bool> = set.schema().fields.iter().map(|f| f.optional).collect();
+    assert_eq!(optional, [false, false, false, true]);
+    for number in 0..5 {
+        let tags = vec![r#""a","b""#; number as usize].join(",");
+        let expected = [
+            text(format!("hello {number}")),
+            OwnedValue::Json(format!("[{tags}]")),
+            OwnedValue::Int(number),
+            OwnedValue::Missing,
+        ];
+        assert_eq!(values(&set, number as u64), expected);
+    }
+}
+
+#[test]
+fn rows_in_compressed_record_batches() {
+    let set = fixture("arrow-zstd");
+    assert_eq!((set.len(), names(&set)), (600, vec!["text", "y"]));
+    for number in [599, 0, 255, 256, 300] {
+        let expected = [text("x".repeat(2000) + &number.to_string()), OwnedValue::Int(number)];
+        assert_eq!(values(&set, number as u64), expected);
+    }
 }
 
 #[test]
