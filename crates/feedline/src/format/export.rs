@@ -104,8 +104,11 @@ pub(crate) fn unwritten(error: std::io::Error) -> Error {
 type Make = fn(Option<u64>) -> Box<dyn Exporter>;
 
 /// Every system that can be written for.
-static EXPORTERS: &[(&str, Make)] =
-    &[("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes)))];
+#[rustfmt::skip] // one line each
+static EXPORTERS: &[(&str, Make)] = &[
+    ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
+    ("mds", super::mds::MdsExporter::make),
+];
 
 /// Their names.
 pub(crate) fn export_names() -> Vec<&'static str> {

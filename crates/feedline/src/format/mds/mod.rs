@@ -8,7 +8,6 @@ mod compressed;
 mod encoding;
 mod hashes;
 mod index;
-#[cfg(test)]
 mod write;
 mod xsv;
 
@@ -27,6 +26,8 @@ use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
 use crate::source::{Held, Object, Source, Target, to_usize};
+
+pub(super) use self::write::MdsExporter;
 
 /// How to recognise and open Mosaic's data sets.
 pub(super) const PROBE: Probe = Probe { name: "mds", recognises, open };

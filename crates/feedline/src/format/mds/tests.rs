@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::write::ShardBuilder;
 use super::*;
-use crate::format::conformance;
+use crate::format::{ConvertOptions, conformance, convert};
 use crate::sample::{DType, ImageEncoding, Value};
 use crate::source::{LocalSource, MemorySource};
 
@@ -271,4 +271,80 @@ impl conformance::Subject for Subject {
 fn conforms() {
     conformance::check(&Subject(Packing::Raw));
     conformance::check(&Subject(Packing::Zstd));
+}
+
+fn converted(source: &dyn Format, shard_bytes: u64) -> Result<(tempfile::TempDir, Arc<dyn Format>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ConvertOptions { to: "mds".to_owned(), shard_bytes: Some(shard_bytes), workers: 2 };
+    convert(source, folder.path().join("out"), &options, &())?;
+    let source = Arc::new(LocalSource::new(folder.path().join("out")));
+    let again = open(&Target::Folder(source), &ReadingOptions::default())?;
+    Ok((folder, again))
+}
+
+/// Every value of every encoding survives; only the narrow numbers become wide ones.
+#[test]
+fn what_is_written_is_read_again() {
+    for shard_bytes in [1, 4000, 1 << 20] {
+        let source = recorded("all");
+        let (_folder, again) = converted(&*source, shard_bytes).unwrap();
+        assert_eq!((again.len(), again.schema()), (3, source.schema()));
+        for sample in 0..3 {
+            let (old, new) = (Read::new(&*source, sample), Read::new(&*again, sample));
+            for field in &source.schema().fields {
+                match (old.value(&field.name), new.value(&field.name)) {
+                    (Value::Int(a), Value::Int(b)) => assert_eq!(a, b),
+                    (Value::Float(a), Value::Float(b)) => assert_eq!(a, b),
+                    (Value::Array { .. }, Value::Array { .. }) => {
+                        assert_eq!(old.array(&field.name), new.array(&field.name));
+                    }
+                    _ => assert_eq!(old.bytes(&field.name), new.bytes(&field.name), "{}", field.name),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_mds_cannot_hold_is_refused_by_name() {
+    #[derive(Debug)]
+    struct One(Schema, DType, [u64; 8]);
+    impl Format for One {
+        fn name(&self) -> &'static str {
+            "one"
+        }
+        fn len(&self) -> u64 {
+            1
+        }
+        fn schema(&self) -> &Schema {
+            &self.0
+        }
+        fn fingerprint(&self) -> Fingerprint {
+            Fingerprint([0; 16])
+        }
+        fn read(&self, _: u64, _: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+            into.reset(1);
+            let bytes = into.append(&[1; 4]);
+            into.set(0, Value::Array { dtype: self.1, dimensions: 2, shape: self.2, bytes });
+            Ok(())
+        }
+        fn locate(&self, sample: u64) -> Location {
+            Location::new("one").with_sample(sample)
+        }
+    }
+    let array = |optional: bool, dtype: DType, shape: [u64; 2]| {
+        let fields = vec![FieldSpec::new("odd", Kind::Array).optional(optional)];
+        One(Schema { fields, classes: None }, dtype, [shape[0], shape[1], 0, 0, 0, 0, 0, 0])
+    };
+    for (one, word) in [
+        (array(true, DType::U8, [2, 2]), "may lack"),
+        (array(false, DType::Bool, [2, 2]), "bool"),
+        (array(false, DType::BF16, [2, 1]), "bfloat16"),
+        (array(false, DType::U8, [0, 2]), "[0, 2]"),
+    ] {
+        let message = converted(&one, 1000).unwrap_err().to_string();
+        assert!(message.contains("odd") && message.contains(word), "{message}");
+    }
+    let (_folder, again) = converted(&array(false, DType::U8, [2, 2]), 1000).unwrap();
+    assert_eq!(Read::new(&*again, 0).array("odd"), (DType::U8, &[2, 2][..], &[1; 4][..]));
 }
