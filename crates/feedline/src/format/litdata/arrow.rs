@@ -77,9 +77,10 @@ impl Rows {
             return Ok(None);
         }
         let head = bytes.copy(start..end.min(start + 8))?;
-        let (columns, blocks) = match head.starts_with(FILE_MAGIC) {
-            true => from_footer(bytes, start..end)?,
-            false => from_stream(bytes, start..end)?,
+        let (columns, blocks) = if head.starts_with(FILE_MAGIC) {
+            from_footer(bytes, start..end)?
+        } else {
+            from_stream(bytes, start..end)?
         };
         let rows = Rows { columns, blocks, batches: OnceLock::new(), fields: OnceLock::new(), count };
         Ok(Some(rows))

@@ -185,7 +185,9 @@ fn flatten(column: Column, prefix: &str, parents: &[(usize, usize)], flat: &mut 
     match column.shape {
         Shape::Struct(children) => {
             let parents = [parents, &[(column.node, column.buffer)]].concat();
-            children.into_iter().for_each(|child| flatten(child, &name, &parents, flat));
+            for child in children {
+                flatten(child, &name, &parents, flat);
+            }
         }
         _ => flat.push(Flat { name, column, parents: parents.to_vec() }),
     }

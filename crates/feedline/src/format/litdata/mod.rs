@@ -141,6 +141,7 @@ impl LitData {
         open.schema = open.describe()?;
         open.leaf_fields =
             open.index.names.iter().map(|n| open.schema.position(n).unwrap_or(usize::MAX)).collect();
+        open.agree_on_images();
         Ok(open)
     }
 

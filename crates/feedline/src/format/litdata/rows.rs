@@ -235,7 +235,7 @@ fn rows_to_look_at(rows: u64) -> u64 {
     rows.min(LOOK_AT)
 }
 
-fn table<'a>(layout: &&'a Layout) -> Option<&'a Rows> {
+fn table(layout: &Layout) -> Option<&Rows> {
     match layout {
         Layout::Rows(rows) => Some(rows),
         _ => None,
