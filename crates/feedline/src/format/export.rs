@@ -107,6 +107,7 @@ type Make = fn(Option<u64>) -> Box<dyn Exporter>;
 #[rustfmt::skip] // one line each
 static EXPORTERS: &[(&str, Make)] = &[
     ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
+    ("beton", super::beton::BetonExporter::make),
     ("mds", super::mds::MdsExporter::make),
 ];
 

@@ -3,6 +3,7 @@
 //! Opening maps the record table and sorts the allocations by place, for the length of a JPEG is written nowhere else;
 //! no sample is looked at. After that a sample is one read: FFCV keeps all of a sample in one page, in field order.
 
+mod export;
 mod header;
 mod write;
 
@@ -18,6 +19,8 @@ use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, SampleBuffer, Schema, Value,
 };
 use crate::source::{Held, Object, Source, Target, to_usize};
+
+pub(super) use self::export::BetonExporter;
 
 /// How to recognise and open a `.beton`.
 pub(super) const PROBE: Probe = Probe { name: "beton", recognises, open };

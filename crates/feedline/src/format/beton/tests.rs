@@ -8,7 +8,7 @@ use sha2::Digest;
 
 use super::write::{Cell, Part, PartWriter, Summary, join};
 use super::*;
-use crate::format::conformance;
+use crate::format::{ConvertOptions, conformance, convert};
 use crate::sample::DType;
 use crate::source::{LocalSource, MemorySource};
 
@@ -26,7 +26,7 @@ impl Part for MemoryPart {
 
 fn part(layout: &Layout, samples: &[Vec<Cell<'_>>]) -> MemoryPart {
     let mut bytes = Vec::new();
-    let mut writer = PartWriter::new(layout, &mut bytes);
+    let mut writer = PartWriter::new(layout.clone(), &mut bytes);
     samples.iter().for_each(|cells| writer.add(cells).unwrap());
     let summary = writer.finish().unwrap();
     MemoryPart(bytes, summary)
@@ -245,4 +245,111 @@ fn hostile_numbers_are_refused() {
     bytes[record] = 7;
     let error = open_bytes(bytes).unwrap().read(0, &FieldSet::all(2), &mut SampleBuffer::new()).unwrap_err();
     assert!(error.to_string().contains("image mode 7"), "{error}");
+}
+
+fn converted(source: &dyn Format, shard_bytes: u64) -> Result<(tempfile::TempDir, Beton)> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ConvertOptions { to: "beton".to_owned(), shard_bytes: Some(shard_bytes), workers: 2 };
+    convert(source, folder.path().join("out.beton"), &options, &())?;
+    let beton = Beton::open(Arc::new(LocalSource::new(folder.path())), "out.beton".to_owned())?;
+    Ok((folder, beton))
+}
+
+/// Every field type of FFCV, in one part and in many: values and bytes are the same, image by image raw or JPEG.
+#[test]
+fn what_is_written_is_read_again() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/beton");
+    let text = fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for shard_bytes in [1, 5000, 1 << 30] {
+        let (_folder, beton) = converted(&recorded("proportion"), shard_bytes).unwrap();
+        assert_eq!(beton.len(), 5);
+        for (sample, values) in expected["proportion"].as_array().unwrap().iter().enumerate() {
+            check_sample(&beton, sample as u64, values);
+        }
+    }
+}
+
+/// One image as a data set.
+#[derive(Debug)]
+struct Picture(Schema, Vec<u8>, ImageMeta);
+
+impl Picture {
+    fn new(name: &str, bytes: Vec<u8>) -> Self {
+        let fields = vec![FieldSpec::new(name, crate::sample::Kind::Image)];
+        Picture(Schema { fields, classes: None }, bytes, ImageMeta::UNKNOWN)
+    }
+}
+
+impl Format for Picture {
+    fn name(&self) -> &'static str {
+        "picture"
+    }
+
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.0
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint([0; 16])
+    }
+
+    fn read(&self, _: u64, _: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        into.reset(1);
+        let bytes = into.append(&self.1);
+        into.set(0, Value::Image { index: 0..0, bytes, meta: self.2 });
+        Ok(())
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        Location::new("picture").with_sample(sample)
+    }
+}
+
+fn test_image(name: &str) -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images").join(name)).unwrap()
+}
+
+/// FFCV has JPEG and raw pixels: everything else, and JPEGs that must be turned, become pixels.
+#[test]
+fn other_pictures_become_upright_pixels() {
+    for (name, size) in [("rgb.png", None), ("lossy.webp", None), ("turned-6.png", Some(()))] {
+        let bytes = test_image(name);
+        let header = feedline_pixels::probe(&bytes).unwrap();
+        let upright = header.orientation.turn_size(header.size);
+        assert_eq!(size.is_some(), upright != header.size);
+        let (_folder, beton) = converted(&Picture::new("image", bytes.clone()), 1000).unwrap();
+        let meta = beton.image_meta(0, 0).unwrap();
+        assert_eq!(
+            (meta.width, meta.height, meta.encoding),
+            (upright.width, upright.height, ImageEncoding::Rgb)
+        );
+        let mut decoder = feedline_pixels::Decoder::new();
+        let (_, image) = decoder.decode_upright(&bytes).unwrap();
+        let step = image.layout.bytes();
+        let rows = (0..upright.height).flat_map(|y| image.row(y).chunks_exact(step));
+        let pixels: Vec<u8> = rows.flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+        let mut room = vec![0; beton.byte_length(0, 0).unwrap() as usize];
+        beton.read_bytes(0, 0, &mut room).unwrap();
+        assert_eq!(room, pixels, "{name}");
+    }
+}
+
+#[test]
+fn what_a_beton_cannot_hold_is_refused_by_name() {
+    let long = converted(&Picture::new("seventeen-letters", test_image("rgb.png")), 1000).unwrap_err();
+    assert!(long.to_string().contains("seventeen-letters"), "{long}");
+    let broken = converted(&Picture::new("image", b"no picture".to_vec()), 1000).unwrap_err();
+    assert!(broken.to_string().contains("'image'"), "{broken}");
+    let mut optional = Picture::new("image", test_image("rgb.png"));
+    optional.0.fields[0].optional = true;
+    assert!(converted(&optional, 1000).unwrap_err().to_string().contains("may lack"));
+    let mut packed = Picture::new("image", vec![0; 6]);
+    packed.2 =
+        ImageMeta { encoding: ImageEncoding::Yuv420, width: 2, height: 2, channels: 3, orientation: 1 };
+    assert!(converted(&packed, 1000).unwrap_err().to_string().contains("yuv420"));
 }

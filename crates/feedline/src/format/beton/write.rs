@@ -34,7 +34,7 @@ pub(super) enum Cell<'a> {
 
 /// Writes a part.
 pub(super) struct PartWriter<'a> {
-    layout: &'a Layout,
+    pub(super) layout: Layout,
     out: &'a mut dyn Write,
     records: Vec<u8>,
     lengths: Vec<u8>,
@@ -52,7 +52,7 @@ pub(super) struct Summary {
 }
 
 impl<'a> PartWriter<'a> {
-    pub(super) fn new(layout: &'a Layout, out: &'a mut dyn Write) -> Self {
+    pub(super) fn new(layout: Layout, out: &'a mut dyn Write) -> Self {
         let summary = Summary { samples: 0, payload: 0, largest: 0 };
         PartWriter { layout, out, records: Vec::new(), lengths: Vec::new(), summary }
     }
