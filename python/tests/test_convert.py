@@ -141,6 +141,24 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path, to):
     assert same(whole, cut)
 
 
+@pytest.mark.parametrize("to", ["mds", "litdata", "beton"])
+def test_a_missing_value_is_named_where_a_system_has_none(tmp_path, to):
+    lacking = rows(5)
+    lacking[3]["word"] = None
+    source = fl.pack(lacking, tmp_path / "p", progress=False)
+    with pytest.raises(fl.DataError, match=r"sample 3.*word"):
+        fl.convert(source, place(tmp_path, to), to=to, progress=False)
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_a_missing_value_stays_missing(tmp_path, to):
+    lacking = rows(5)
+    lacking[3]["word"] = None
+    source = fl.pack(lacking, tmp_path / "p", progress=False)
+    written = fl.convert(source, place(tmp_path, to), to=to, progress=False)
+    assert [sample["word"] for sample in written] == [row["word"] for row in lacking]
+
+
 def test_half_a_conversion_is_no_data_set(packed, tmp_path):
     target = tmp_path / "half"
     fl.convert(packed, target, to="webdataset", progress=False)

@@ -211,12 +211,6 @@ impl Exporter for BetonExporter {
                 let reason = "has a name of more than 16 ASCII letters, the most FFCV has room for; rename it with fields=";
                 return refuse(field, reason);
             }
-            if field.optional {
-                return refuse(
-                    field,
-                    "is one that samples may lack, and FFCV has none; leave it out with fields=",
-                );
-            }
         }
         Ok(())
     }

@@ -347,7 +347,7 @@ fn what_a_beton_cannot_hold_is_refused_by_name() {
     assert!(broken.to_string().contains("'image'"), "{broken}");
     let mut optional = Picture::new("image", test_image("rgb.png"));
     optional.0.fields[0].optional = true;
-    assert!(converted(&optional, 1000).unwrap_err().to_string().contains("may lack"));
+    converted(&optional, 1000).unwrap();
     let mut packed = Picture::new("image", vec![0; 6]);
     packed.2 =
         ImageMeta { encoding: ImageEncoding::Yuv420, width: 2, height: 2, channels: 3, orientation: 1 };
