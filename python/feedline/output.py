@@ -39,14 +39,15 @@ class Converter:
             "dlpack": lambda buffer: buffer,
         }[self._output]
         self._move = _mover(self._output, knobs)
+        self._views = _views(knobs["transforms"])
 
     def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> dict[str, Any]:
         """The batch as a dict; views of a field as a dict of their own."""
         result: dict[str, Any] = {}
         for name, meaning, elements, offsets, shapes in made[1]:
             value = self._value(name, meaning, elements, offsets, shapes)
-            field, dot, view = name.partition(".")
-            if dot and meaning == "numbers" and isinstance(result.get(field, {}), dict):
+            if name in self._views:
+                field, view = self._views[name]
                 result.setdefault(field, {})[view] = value
             else:
                 result[name] = value
@@ -77,8 +78,14 @@ class Converter:
         """How a field of different sizes arrives. Without a word of the user: ragged, and images of buckets stacked."""
         if not isinstance(self._collate, Mapping):
             return self._collate or "ragged"
-        field = name.partition(".")[0]
+        field, _ = self._views.get(name, (name, ""))
         return self._collate.get(name) or self._collate.get(field) or (self._collate.get("*", "") if shaped else "")
+
+
+def _views(transforms: Any) -> dict[str, tuple[str, str]]:
+    """Columns that are views, by name: a field's own name may have a dot as well, so the name alone does not tell."""
+    by_field = transforms.items() if isinstance(transforms, Mapping) else ()
+    return {f"{field}.{view}": (field, view) for field, ops in by_field if isinstance(ops, Mapping) for view in ops}
 
 
 def _choose(output: object) -> str:

@@ -267,3 +267,12 @@ def test_options_object(folder):
         assert loader.options["drop_last"] is True
     with fl.Loader(folder, options=options, batch_size=12) as loader:
         assert len(loader) == 1
+
+
+def test_a_dot_in_a_fields_name_does_not_make_it_a_view(tmp_path):
+    rows = [{"scores.npy": np.arange(3) + number, "a.b": number} for number in range(4)]
+    ds = fl.pack(rows, tmp_path / "dots", progress=False)
+    with fl.Loader(ds, batch_size=4, output="numpy", collate={"scores.npy": "stack"}) as loader:
+        (batch,) = loader
+    assert batch["scores.npy"].tolist() == [[n, n + 1, n + 2] for n in range(4)]
+    assert batch["a.b"].tolist() == [0, 1, 2, 3]
