@@ -376,7 +376,7 @@ impl<W: Write> Write for Counted<W> {
 }
 
 /// Says so when a folder holds a conversion that was not finished: half of the shards must not pass for a data set.
-pub(super) fn refuse_unfinished(source: &dyn crate::source::Source) -> Result<()> {
+pub(super) fn refuse_unfinished(source: &dyn Source) -> Result<()> {
     if !source.exists(&format!("{WORK}/{PLAN}"))? {
         return Ok(());
     }
@@ -459,7 +459,7 @@ mod tests {
 
     fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let list = LocalSource::new(folder);
-        let names = crate::source::Source::list(&list, "").unwrap().entries;
+        let names = Source::list(&list, "").unwrap().entries;
         names.into_iter().map(|e| (PathBuf::from(&e.name), fs::read(folder.join(&e.name)).unwrap())).collect()
     }
 
