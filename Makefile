@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom lint bench bench-decode fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop lint bench bench-formats bench-decode fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,10 @@ test-python: setup-test build ## Python tests and the examples in docstrings
 test-leaks: setup-test build ## 2,000 batches with early breaks under valgrind's leak checker
 	tools/leaks.sh
 
+test-interop: setup-test build ## With the real libraries: their files read here, ours read there, their orders (3 GB more)
+	VENV=$(VENV) tools/interop/setup.sh
+	$(BIN)/python -m pytest -c python/interop/pytest.ini
+
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -50,6 +54,10 @@ lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 
 bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
 	$(BIN)/python benchmarks/run.py $(DATA)
+
+bench-formats: setup-test build ## Every format's own loader against feedline on the same files: make bench-formats DATA=folder
+	VENV=$(VENV) tools/interop/setup.sh
+	$(BIN)/python benchmarks/formats.py $(DATA)
 
 bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA=folder
 	cargo bench -p feedline-pixels --bench decode -- $(DATA)
