@@ -109,6 +109,7 @@ static EXPORTERS: &[(&str, Make)] = &[
     ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
     ("beton", super::beton::BetonExporter::make),
     ("mds", super::mds::MdsExporter::make),
+    ("litdata", super::litdata::LitDataExporter::make),
 ];
 
 /// Their names.

@@ -1,9 +1,12 @@
 //! `index.json`: which chunks there are, in which order, and how their items are to be read.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::spec;
+use crate::sample::Kind;
 
 /// Everything `index.json` says, checked.
 #[derive(Debug)]
@@ -20,6 +23,16 @@ pub(super) struct Index {
     /// `types` (litdata 0.2.6x and later): field → type, where dictionaries were written.
     pub(super) types: Option<serde_json::Map<String, Value>>,
     pub(super) temporal: Option<Value>,
+    /// What feedline's own writer remembers besides.
+    pub(super) ours: Ours,
+}
+
+/// What serializers cannot say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Ours {
+    pub(super) kinds: HashMap<String, Kind>,
+    pub(super) classes: Option<Vec<String>>,
 }
 
 /// One chunk, as the index describes it.
@@ -54,6 +67,8 @@ pub(super) enum Level {
 struct Raw {
     chunks: Vec<ChunkEntry>,
     config: RawConfig,
+    #[serde(default)]
+    feedline: Ours,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +135,7 @@ impl Index {
                 _ => None,
             },
             temporal: raw.config.temporal_schema,
+            ours: raw.feedline,
         })
     }
 

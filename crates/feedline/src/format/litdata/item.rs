@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::index::{Index, Loader};
 use super::leaf::Leaf;
 use super::temporal::Temporal;
-use crate::sample::MAX_FIELDS;
+use crate::sample::{Kind, MAX_FIELDS};
 
 /// Items up to this long are read whole: that costs less than a second read for their sizes.
 const READ_WHOLE: u64 = 256 << 10;
@@ -25,9 +25,18 @@ impl ItemReader {
         if index.serializers.len() > MAX_FIELDS {
             return Err(format!("{} leaves; at most {MAX_FIELDS} are supported", index.serializers.len()));
         }
-        let leaf = |name: &String| Leaf::named(name);
+        let leaf = |(serializer, name): (&String, &String)| match (
+            Leaf::named(serializer),
+            index.ours.kinds.get(name),
+        ) {
+            // JSON is written as text.
+            (Leaf::Text, Some(Kind::Json)) => Leaf::JsonText,
+            (leaf, _) => leaf,
+        };
         match index.loader {
-            Loader::Tree => Ok(ItemReader::Leaves(index.serializers.iter().map(leaf).collect())),
+            Loader::Tree => {
+                Ok(ItemReader::Leaves(index.serializers.iter().zip(&index.names).map(leaf).collect()))
+            }
             Loader::Tokens => match Leaf::named(&index.serializers[0]) {
                 elements @ Leaf::Elements(_) => Ok(ItemReader::Tokens(elements)),
                 _ => Err(format!("tokens stored as '{}' are unknown", index.serializers[0])),

@@ -23,6 +23,8 @@ pub(super) enum Leaf {
     /// The same in a mode that is numbers rather than a picture, delivered as an array.
     PixelArray,
     Json,
+    /// JSON that was stored as text.
+    JsonText,
     /// Python pickles, or formats that contain some.
     Pickle,
     /// Type and shape, then elements; the header's byte order differs between numpy and torch.
@@ -77,7 +79,7 @@ impl Leaf {
             Leaf::Float => Kind::Float,
             Leaf::Bytes | Leaf::Pickle => Kind::Bytes,
             Leaf::Image | Leaf::Pixels => Kind::Image,
-            Leaf::Json => Kind::Json,
+            Leaf::Json | Leaf::JsonText => Kind::Json,
             Leaf::Array(_) | Leaf::Elements(_) | Leaf::PixelArray => Kind::Array,
         }
     }
@@ -93,14 +95,14 @@ impl Leaf {
 
     /// Whether the value's bytes are the stored ones.
     pub(super) fn is_verbatim(&self) -> bool {
-        matches!(self, Leaf::Text | Leaf::Bytes | Leaf::Pickle | Leaf::Image)
+        matches!(self, Leaf::Text | Leaf::JsonText | Leaf::Bytes | Leaf::Pickle | Leaf::Image)
     }
 
     /// Makes a value of the stored bytes at `range` of the buffer.
     pub(super) fn value(&self, range: Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, String> {
         let stored = buffer.bytes(&range);
         Ok(match self {
-            Leaf::Text | Leaf::Bytes | Leaf::Pickle => Value::Bytes(range),
+            Leaf::Text | Leaf::JsonText | Leaf::Bytes | Leaf::Pickle => Value::Bytes(range),
             Leaf::Image => {
                 Value::Image { index: range.end..range.end, bytes: range, meta: ImageMeta::UNKNOWN }
             }

@@ -20,6 +20,7 @@ mod spec;
 mod temporal;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -34,6 +35,7 @@ use self::inflate::{ZSTD_MAGIC, inflate, inflate_up_to};
 use self::item::{ItemReader, Sizes, is_worth_parting, leaf_places};
 use self::leaf::Leaf;
 use self::opening::{INDEX, cipher, find_chunks, fingerprint, read_index, starts, unmerged};
+pub(super) use self::write::LitDataExporter;
 use super::recent::Recent;
 use super::shelf::Shelf;
 use super::{Format, Probe, ReadingOptions};
@@ -161,8 +163,11 @@ impl LitData {
         let ItemReader::Leaves(leaves) = &self.items else { return Ok(()) };
         let mut sniffed = leaves.clone();
         let places = leaf_places(stored, leaves.len()).map_err(|reason| self.bad_item(0, reason))?;
-        for ((leaf, name), place) in sniffed.iter_mut().zip(&self.index.serializers).zip(places) {
-            *leaf = leaf.clone().sniffed(name, &stored[place]);
+        for (number, place) in places.into_iter().enumerate() {
+            if !self.index.ours.kinds.contains_key(&self.index.names[number]) {
+                let leaf = leaves[number].clone();
+                sniffed[number] = leaf.sniffed(&self.index.serializers[number], &stored[place]);
+            }
         }
         self.items = ItemReader::Leaves(sniffed);
         Ok(())
@@ -201,7 +206,7 @@ impl LitData {
             let reason = format!("{} fields; at most {MAX_FIELDS} are supported", fields.len());
             return Err(Error::data(Location::new(&self.uri).with_shard(INDEX), reason));
         }
-        Ok(Schema { fields, classes: None })
+        Ok(Schema { fields, classes: self.index.ours.classes.clone() })
     }
 
     /// Which chunk a sample is in, and which item of it.

@@ -4,6 +4,7 @@ use super::fernet::{self, Fernet};
 use super::index::{ChunkEntry, Index};
 use crate::error::{Error, Location, Result};
 use crate::format::ReadingOptions;
+use crate::format::convert::refuse_unfinished;
 use crate::sample::Fingerprint;
 use crate::source::Source;
 
@@ -27,6 +28,7 @@ pub(super) fn read_index(source: &dyn Source) -> Result<Vec<u8>> {
         source.read_whole(INDEX, &mut bytes)?;
         return Ok(bytes);
     }
+    refuse_unfinished(source)?;
     let place = Location::new(source.uri());
     Err(match unmerged(source)? {
         Some(name) => Error::data(
