@@ -268,9 +268,9 @@ fn index(chunk_bytes: u64, schema: &Schema, shards: &[Shard]) -> Result<Json> {
 fn stamp(schema: &Schema, shards: &[Shard]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(json!(schema).to_string().as_bytes());
-    shards.iter().for_each(|shard| {
+    for shard in shards {
         hasher.update(shard.note["hash"].as_str().unwrap_or_default().as_bytes());
-    });
+    }
     let bytes: [u8; 8] = hasher.finalize().as_bytes()[..8].try_into().expect("eight bytes");
     // Looks like the time that litdata writes: digits only, never "0".
     (u64::from_le_bytes(bytes) | 1 << 63).to_string()
