@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Format;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sample::{FieldSet, Kind, SampleBuffer, Value};
 
 /// How the suite gets a data set of a format.
@@ -73,6 +73,8 @@ fn read_image(format: &dyn Format, sample: u64) -> Result<Vec<u8>> {
     format.read(sample, &FieldSet::all(format.schema().fields.len()), &mut buffer)?;
     match buffer.value(field) {
         Value::Image { bytes, .. } => Ok(buffer.bytes(bytes).to_vec()),
+        // Damage can make a null of a value; whoever expects one takes this for the failure it is.
+        Value::Missing => Err(Error::data(format.locate(sample), "the image is missing")),
         other => panic!("an image expected, not {other:?}"),
     }
 }

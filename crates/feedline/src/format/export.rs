@@ -110,6 +110,7 @@ static EXPORTERS: &[(&str, Make)] = &[
     ("beton", super::beton::BetonExporter::make),
     ("mds", super::mds::MdsExporter::make),
     ("litdata", super::litdata::LitDataExporter::make),
+    ("parquet", super::parquet::ParquetExporter::make),
 ];
 
 /// Their names.

@@ -22,6 +22,7 @@ mod mds;
 mod npy;
 mod pack;
 mod parallel;
+mod parquet;
 mod parts;
 mod recent;
 mod saved_index;
@@ -204,6 +205,7 @@ pub(crate) static FORMATS: &[Probe] = &[
     mds::PROBE,
     litdata::PROBE,
     arrow::PROBE,
+    parquet::PROBE,
     tbl::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,

@@ -51,8 +51,13 @@ impl Shelf {
 
     /// Calls `f` with object `number`, opening it if needed. Fails if it no longer has its length.
     pub(crate) fn with<T>(&self, number: usize, f: impl FnOnce(&dyn Object) -> T) -> Result<T> {
+        self.with_shared(number, |object| f(&**object))
+    }
+
+    /// The same for those who hand the object on.
+    pub(crate) fn with_shared<T>(&self, number: usize, f: impl FnOnce(&Arc<dyn Object>) -> T) -> Result<T> {
         if let Some(object) = self.open[number].get() {
-            return Ok(f(&**object));
+            return Ok(f(object));
         }
         let (name, length, version) = &self.objects[number];
         let object = self.source.open(name)?;
@@ -65,10 +70,10 @@ impl Shelf {
             return Err(changed(Location::new(self.source.uri()).with_shard(name), *length, object.size()));
         }
         if self.kept.fetch_add(1, Ordering::Relaxed) < self.most {
-            return Ok(f(&**self.open[number].get_or_init(|| object)));
+            return Ok(f(self.open[number].get_or_init(|| object)));
         }
         self.kept.fetch_sub(1, Ordering::Relaxed);
-        Ok(f(&*object))
+        Ok(f(&object))
     }
 }
 

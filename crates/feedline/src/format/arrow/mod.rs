@@ -88,7 +88,7 @@ impl Arrow {
                 hasher.update(&number.to_le_bytes());
             }
             first_rows.push(first_rows.last().copied().unwrap_or(0) + table.rows());
-            objects.push((name.clone(), size));
+            objects.push((name.clone(), size, version));
             tables.push(table);
         }
         let mapping = found.mapping;
@@ -100,7 +100,7 @@ impl Arrow {
             columns: Vec::new(),
             fingerprint: Fingerprint::of([]),
             problems: Vec::new(),
-            shelf: Shelf::new(source, objects),
+            shelf: Shelf::with_versions(source, objects),
             tables,
             first_rows,
             mapping,

@@ -31,6 +31,8 @@ pub(super) struct Column {
     pub(super) shape: Shape,
     /// Lengths that an empty list cannot tell, outermost first; `None` where they vary.
     pub(super) noted: Vec<Option<u64>>,
+    /// Whether values may be missing, where our own writer noted it.
+    pub(super) noted_optional: Option<bool>,
     /// Whether the kind is to be settled by looking at values: bytes may be images.
     pub(super) unsettled: bool,
 }
@@ -109,7 +111,8 @@ fn column(root: usize, field: &Field, feature: &Feature, note: Option<&Note>) ->
     }
     let optional = field.is_nullable();
     let spec = FieldSpec::new(field.name(), kind).optional(optional);
-    Ok(Column { root, spec, shape, noted, unsettled })
+    let noted_optional = note.map(|note| note.optional);
+    Ok(Column { root, spec, shape, noted, noted_optional, unsettled })
 }
 
 /// Whether a value of this shape can be given as that kind.

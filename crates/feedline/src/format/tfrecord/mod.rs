@@ -161,7 +161,8 @@ impl TfRecord {
             Some(found) => found,
             None => scan_all(&*source, &names)?,
         };
-        let shelf = Shelf::new(source, names.into_iter().zip(sizes.iter().map(|s| s.0)).collect());
+        let objects = names.into_iter().zip(&sizes).map(|(name, (size, version))| (name, *size, *version));
+        let shelf = Shelf::with_versions(source, objects.collect());
         let mut files = Vec::with_capacity(saved.files.len());
         let mut first = 0;
         for file in &saved.files {
