@@ -17,6 +17,7 @@ mod loader;
 mod order;
 mod owned;
 mod random;
+mod read;
 mod sample;
 mod source;
 mod spec;
@@ -40,8 +41,8 @@ pub use sample::{
     MAX_FIELDS, SampleBuffer, Schema, Value,
 };
 pub use source::{
-    Destination, Entry, Held, Listing, LocalSource, MemorySource, Object, Sink, Source, Storage, Target,
-    resolve,
+    CacheReport, CachedEntry, CachedSource, Destination, DiskCache, Entry, Held, Listing, LocalSource,
+    MemorySource, Object, RemoteSource, Seen, Sink, Source, Storage, Target, Ticket, resolve,
 };
 pub use spec::{
     DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Sampler, Shuffle,

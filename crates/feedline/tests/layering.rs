@@ -18,7 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("encode", &["decode", "format", "transform"]),
     ("transform", &["random"]),
     ("batch", &[]),
-    ("loader", &["batch", "dataset", "decode", "order", "random", "transform"]),
+    ("read", &["dataset", "order", "source"]),
+    ("loader", &["batch", "dataset", "decode", "order", "random", "read", "source", "transform"]),
     ("lib", &[]),
 ];
 
@@ -91,4 +92,27 @@ fn the_engine_knows_no_terminal_and_no_interpreter() {
     for banned in ["pyo3", "clap", "anyhow", "indicatif"] {
         assert!(!manifest.contains(banned), "{banned} has no place in the engine");
     }
+}
+
+/// Async ends at the door of `source/remote/`.
+#[test]
+fn only_remote_sources_are_async() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let inside = root.join("source").join("remote");
+    let named = |line: &str| {
+        !line.trim_start().starts_with("//")
+            && ["tokio::", "object_store::", "futures_util::", "bytes::Bytes", "async fn", ".await"]
+                .iter()
+                .any(|word| line.contains(word))
+    };
+    let (outside, within): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| !file.starts_with(&inside));
+    for file in outside {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let wrong: Vec<&str> = text.lines().filter(|line| named(line)).collect();
+        assert!(wrong.is_empty(), "{}: {wrong:?}", file.display());
+    }
+    let some = within.iter().any(|file| std::fs::read_to_string(file).unwrap().lines().any(named));
+    assert!(some, "nothing async was seen: has the layout changed?");
 }

@@ -19,7 +19,7 @@ use crate::encode::{PackSettings, StoredImage};
 use crate::error::{Error, Location, Result};
 use crate::format::{EncodedImage, Format, ImageEncoder, ImageInput, PackOptions, Progress, pack};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::Source;
+use crate::source::{Seen, Source};
 
 /// How often a process that waits for another's pack looks whether it is there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -310,6 +310,18 @@ impl Format for Twin {
             None => self.far.object(number),
             Some(number) => self.job.near.get()?.object(number),
         }
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        if number < self.far.object_count() { self.far.seen(number) } else { None }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.nearest().is_remote()
+    }
+
+    fn prepare(&self, samples: &[u64]) {
+        self.nearest().prepare(samples);
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

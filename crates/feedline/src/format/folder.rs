@@ -2,12 +2,13 @@
 //! numbered from 0, files in the order of its `make_dataset`. Without images in sub-folders it is a flat set without
 //! labels.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
-use crate::sample::{FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema, Value};
-use crate::source::{Entry, Source, Target, to_usize};
+use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema, Value};
+use crate::source::{Entry, Seen, Source, Target, to_usize};
 
 /// How to recognise and open an image folder.
 pub(super) const PROBE: Probe = Probe { name: "folder", recognises, open };
@@ -255,6 +256,32 @@ impl Format for Folder {
         }
         into.copy_from_slice(name.as_bytes());
         Ok(())
+    }
+
+    fn is_remote(&self) -> bool {
+        self.source.is_remote()
+    }
+
+    fn object_count(&self) -> u32 {
+        u32::try_from(self.files.len()).unwrap_or(u32::MAX)
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        let (name, _) = self.file(u64::from(number)).ok()?;
+        Some((&self.source, name.into()))
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        let (_, file) = self.file(u64::from(number)).ok()?;
+        Some(Seen { size: file.size, version: file.version })
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        if let (true, Ok(object), Ok((_, file))) =
+            (fields.has(IMAGE), u32::try_from(sample), self.file(sample))
+        {
+            out.push(Extent { object, range: 0..file.size });
+        }
     }
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {

@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::{Destination, Source, Target, open_sink, staging_folder};
+use crate::source::{Destination, Seen, Source, Target, open_sink, staging_folder};
 
 pub use convert::{ConvertOptions, ConvertReport, convert, convert_targets};
 pub use pack::{
@@ -117,6 +117,21 @@ pub trait Format: Send + Sync + Debug {
     fn object(&self, _number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
         None
     }
+
+    /// What object `number` was when the data set was opened, if the format knows (a listing told).
+    fn seen(&self, _number: u32) -> Option<Seen> {
+        None
+    }
+
+    /// Whether some of its objects are far away, so that it pays to ask for bytes before they are needed.
+    fn is_remote(&self) -> bool {
+        (0..self.object_count())
+            .any(|number| self.object(number).is_some_and(|(source, _)| source.is_remote()))
+    }
+
+    /// Readies whatever [`extents`](Self::extents) of these samples needs (indexes that are read on first use), many at a
+    /// time. Only called for data that are far away, where one at a time would take a round trip each.
+    fn prepare(&self, _samples: &[u64]) {}
 
     /// The bytes that `read` will ask for, for planning reads ahead. May be empty: no plan, read when needed.
     fn extents(&self, _sample: u64, _fields: &FieldSet, _out: &mut Vec<Extent>) {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Format;
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::Source;
+use crate::source::{Seen, Source};
 
 /// Fields picked and renamed. Each has one or more candidates in the set behind; a sample's first present one counts.
 #[derive(Debug)]
@@ -88,12 +88,24 @@ impl Format for Renamed {
         self.candidates[field].iter().find_map(|c| self.behind.int_value(sample, *c))
     }
 
+    fn prepare(&self, samples: &[u64]) {
+        self.behind.prepare(samples);
+    }
+
+    fn is_remote(&self) -> bool {
+        self.behind.is_remote()
+    }
+
     fn object_count(&self) -> u32 {
         self.behind.object_count()
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
         self.behind.object(number)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        self.behind.seen(number)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -179,12 +191,26 @@ impl Format for Selected {
         self.behind.int_value(self.index(sample).ok()?, field)
     }
 
+    fn prepare(&self, samples: &[u64]) {
+        let chosen: Vec<u64> =
+            samples.iter().filter_map(|at| self.indices.get(*at as usize).copied()).collect();
+        self.behind.prepare(&chosen);
+    }
+
+    fn is_remote(&self) -> bool {
+        self.behind.is_remote()
+    }
+
     fn object_count(&self) -> u32 {
         self.behind.object_count()
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
         self.behind.object(number)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        self.behind.seen(number)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -289,6 +315,21 @@ impl Format for Concatenated {
         piece.format.int_value(sample, field)
     }
 
+    fn prepare(&self, samples: &[u64]) {
+        for piece in &self.pieces {
+            let first = piece.end - piece.format.len();
+            let inside = samples.iter().filter(|sample| (first..piece.end).contains(*sample));
+            let own: Vec<u64> = inside.map(|sample| sample - first).collect();
+            if !own.is_empty() {
+                piece.format.prepare(&own);
+            }
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.format.is_remote())
+    }
+
     fn object_count(&self) -> u32 {
         self.pieces.last().map_or(0, |p| p.objects + p.format.object_count())
     }
@@ -297,6 +338,12 @@ impl Format for Concatenated {
         let at = self.pieces.partition_point(|p| p.objects + p.format.object_count() <= number);
         let piece = self.pieces.get(at)?;
         piece.format.object(number - piece.objects)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        let at = self.pieces.partition_point(|p| p.objects + p.format.object_count() <= number);
+        let piece = self.pieces.get(at)?;
+        piece.format.seen(number - piece.objects)
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

@@ -18,6 +18,7 @@ use crate::batch::{Batch, ColumnSpec, Pool, Ring, Sealed, Take};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Batches, Identity, Order, State};
+use crate::read::{Course, Prefetch};
 use crate::spec::{LoaderOptions, OnError};
 use plan::Plan;
 use stats::Totals;
@@ -126,6 +127,13 @@ impl Loader {
         let setting = self.shared.tune();
         // Batches with fewer rows leave some of these unused: see `Worker::fly`.
         let rows = batches.count() * batches.batch_size;
+        let course = Course {
+            dataset: self.shared.dataset.clone(),
+            fields: plan.stored_fields(),
+            order: order.clone(),
+            batches: batches.clone(),
+        };
+        let ahead = Prefetch::start(course, plan.ahead_bytes());
         let flight = Arc::new(Flight {
             dataset: self.shared.dataset.clone(),
             plan: plan.clone(),
@@ -134,6 +142,8 @@ impl Loader {
             order,
             batches,
             epoch: number,
+            ahead,
+            given_up: Arc::default(),
         });
         let crew = self.shared.crew(&flight)?;
         crew.start(&flight);
@@ -162,7 +172,11 @@ impl Loader {
         let batches = plan.whole_epoch();
         let pool = self.shared.pool.stats();
         let setting = self.shared.setting();
-        self.shared.totals.sum(setting.threads, setting.depth, pool, batches.dropped(), batches.padded())
+        let mut stats =
+            self.shared.totals.sum(setting.threads, setting.depth, pool, batches.dropped(), batches.padded());
+        let first = self.shared.dataset.format().object(0);
+        stats.warnings = first.map_or_else(Vec::new, |(source, _)| source.warnings());
+        stats
     }
 
     /// The samples that could not be read or decoded so far (the first ten thousand).
@@ -181,7 +195,7 @@ impl Loader {
             (std::mem::take(&mut state.running), std::mem::take(&mut state.idle))
         };
         for flight in running.iter().filter_map(std::sync::Weak::upgrade) {
-            flight.ring.close();
+            flight.close();
         }
         drop(idle);
     }
@@ -401,9 +415,14 @@ impl Epoch {
         Error::Timeout { seconds, doing }
     }
 
+    /// The most bytes that were held at once for reads ahead; 0 for local data, which need none.
+    pub fn read_ahead_peak_bytes(&self) -> u64 {
+        self.flight.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
+    }
+
     /// Stops the work. What was delivered stays valid.
     pub fn close(&mut self) {
-        self.flight.ring.close();
+        self.flight.close();
         self.release();
     }
 
@@ -465,7 +484,7 @@ impl Iterator for Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         if self.shared.process == std::process::id() {
-            self.flight.ring.close();
+            self.flight.close();
         }
         self.release();
     }

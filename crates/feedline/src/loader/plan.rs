@@ -11,6 +11,9 @@ use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError};
 use crate::transform::{ImagePlan, Transform};
 
+/// Bytes read ahead of need from far away, unless a memory budget says otherwise: two seconds of a gigabit link.
+const AHEAD_BYTES: u64 = 256 << 20;
+
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -56,6 +59,8 @@ pub(crate) struct Plan {
     /// Tells samplers with long lists apart.
     sampler_digest: String,
     samples: u64,
+    /// Whether some of the data are far away.
+    remote: bool,
 }
 
 impl Plan {
@@ -75,6 +80,7 @@ impl Plan {
             sequence: Mutex::new(sequence::of(dataset, &options)?),
             sampler_digest: sequence::sampler_digest(&options),
             samples: dataset.len(),
+            remote: dataset.format().is_remote(),
             options,
         };
         for field in wanted {
@@ -154,6 +160,22 @@ impl Plan {
             transforms: transforms_in_words(&self.options),
             pixels: pixels_in_words(&self.options),
         }
+    }
+
+    /// Every field of which stored bytes are read, by whichever way.
+    pub(crate) fn stored_fields(&self) -> FieldSet {
+        let mut fields = self.fields.clone();
+        for output in &self.outputs {
+            if let Output::Bytes { field, direct: true } = output {
+                fields.insert(*field);
+            }
+        }
+        fields
+    }
+
+    /// Bytes that may be held for reads ahead: half of the memory budget where there is one.
+    pub(crate) fn ahead_bytes(&self) -> u64 {
+        self.options.memory_budget.map_or(AHEAD_BYTES, |budget| budget / 2)
     }
 
     /// Bytes of one full batch's dense columns.
@@ -280,6 +302,7 @@ impl Plan {
     /// Batches in flight that the memory budget allows.
     fn affordable_depth(&self) -> usize {
         let Some(budget) = self.options.memory_budget else { return usize::MAX };
+        let budget = if self.remote { budget - self.ahead_bytes() } else { budget };
         // Two more batches exist besides those in flight: the one the user has and the one he had before.
         (budget / self.batch_bytes().max(1)).saturating_sub(2) as usize
     }

@@ -111,6 +111,8 @@ pub struct Stats {
     pub memory: MemoryStats,
     /// What limits the speed, in words.
     pub bottleneck: &'static str,
+    /// What went wrong without harm: a disk cache that cannot be written.
+    pub warnings: Vec<String>,
 }
 
 /// Worker seconds by stage.
@@ -201,6 +203,7 @@ impl Totals {
                 peak_bytes: pool.peak_bytes,
             },
             bottleneck: bottleneck(&stages, wait, busy),
+            warnings: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -15,7 +16,9 @@ use crate::decode::{ImageDecoder, Picture, Spent};
 use crate::error::{Error, Result, Stage};
 use crate::order::{Batches, Order};
 use crate::random::Draw;
+use crate::read::Prefetch;
 use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
+use crate::source::while_wanted;
 use crate::spec::OnError;
 use crate::transform::{SampleKey, Steps};
 
@@ -35,6 +38,10 @@ pub(crate) struct Flight {
     pub(crate) order: Order,
     pub(crate) batches: Batches,
     pub(crate) epoch: u64,
+    /// Asks for bytes that are far away before they are needed.
+    pub(crate) ahead: Option<Prefetch>,
+    /// Set when nobody wants its batches any more.
+    pub(crate) given_up: Arc<AtomicBool>,
 }
 
 /// A set of threads that work on one flight at a time.
@@ -120,8 +127,9 @@ impl Worker {
         while let Ok(flight) = flights.recv() {
             // Samples catch their own panics; one that comes here is a bug in the loader itself. Nobody must wait for
             // this thread then.
-            if catch_unwind(AssertUnwindSafe(|| self.fly(&flight))).is_err() {
-                flight.ring.close();
+            let fly = || while_wanted(&flight.given_up, || self.fly(&flight));
+            if catch_unwind(AssertUnwindSafe(fly)).is_err() {
+                flight.close();
                 self = Worker::new(self.counters, self.max_pixels);
             }
         }
@@ -140,7 +148,12 @@ impl Worker {
                     self.fill(flight, filling.row(claim));
                 }
             };
-            let seal = |filling: &mut Filling| filling.seal(&flight.plan.columns, &flight.pool);
+            let seal = |filling: &mut Filling| {
+                filling.seal(&flight.plan.columns, &flight.pool);
+                if let Some(ahead) = &flight.ahead {
+                    ahead.seal(filling.number);
+                }
+            };
             if !flight.ring.work(claim, open, fill, seal) {
                 return;
             }
@@ -330,6 +343,15 @@ fn read_error(error: Error, flight: &Flight, sample: u64) -> Error {
 }
 
 impl Flight {
+    /// Ends it: workers stop at their next row, waits for storage are given up where they can be.
+    pub(crate) fn close(&self) {
+        self.ring.close();
+        self.given_up.store(true, Ordering::Relaxed);
+        if let Some(ahead) = &self.ahead {
+            ahead.stop();
+        }
+    }
+
     fn open(&self, number: u64) -> Filling {
         let samples: Vec<u64> = self.batches.range(number).map(|position| self.order.at(position)).collect();
         let planned = |column: usize| match self.plan.outputs[column] {

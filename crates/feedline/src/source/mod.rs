@@ -7,11 +7,14 @@
 //! once. Callers may rely on reads having no side effect that another read could see. A source knows nothing of
 //! samples or formats.
 
+mod cache;
 mod local;
 mod memory;
 mod mmap;
+mod remote;
 mod sink;
 mod uri;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,14 +26,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 
+pub use cache::{CacheReport, CachedEntry, CachedSource, DiskCache};
 pub use local::LocalSource;
 pub use memory::MemorySource;
 pub(crate) use mmap::Mapping;
+pub use remote::RemoteSource;
 #[cfg(test)]
 pub(crate) use sink::FolderSink;
 pub use sink::{Destination, Sink};
 pub(crate) use sink::{open_sink, staging_folder};
 pub use uri::{Target, resolve};
+pub(crate) use wanted::while_wanted;
 
 /// How to reach what is not on this machine, and where to keep what came from there.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +67,15 @@ pub struct Entry {
     pub version: u64,
 }
 
+/// What an object was when it was seen: its length and the tag of [`Entry::version`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// Length in bytes.
+    pub size: u64,
+    /// Changes when the content may have changed.
+    pub version: u64,
+}
+
 /// A root under which objects are found. See the module's contract.
 pub trait Source: Send + Sync + Debug {
     /// The root as the user would name it.
@@ -86,6 +101,28 @@ pub trait Source: Send + Sync + Debug {
         Ok(names.into_iter().collect())
     }
 
+    /// Whether reads cross a network, so that it pays to ask for bytes before they are needed.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// What went wrong without harm and should be told once (a cache that cannot be written).
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How many bytes one request of a [`prefetch`](Self::prefetch) should ask for at most.
+    fn largest_request(&self) -> u64 {
+        8 << 20
+    }
+
+    /// Begins to fetch a range in the background; reads inside it are then served from it, waiting where they must,
+    /// until the ticket is dropped. `seen` is what the object was when the data set was opened, if the caller knows.
+    /// `None` where there is nothing to gain.
+    fn prefetch(&self, _name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<Ticket> {
+        None
+    }
+
     /// Opens one object.
     fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
 
@@ -109,6 +146,20 @@ pub trait Source: Send + Sync + Debug {
             ));
         }
         object.read_at(0, into)
+    }
+}
+
+/// The right to a range that is fetched ahead of need. Dropping it gives up what has not come and frees what has.
+#[derive(Debug)]
+pub struct Ticket {
+    #[expect(dead_code, reason = "held for what dropping it does")]
+    held: Box<dyn std::any::Any + Send + Sync>,
+}
+
+impl Ticket {
+    /// A ticket that lets go of `held` when it is dropped.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Ticket { held: Box::new(held) }
     }
 }
 

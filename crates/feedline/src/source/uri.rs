@@ -1,9 +1,10 @@
-//! What the user typed → where it is: paths, `file://`, brace and glob patterns.
+//! What the user typed → where it is: paths, `file://`, remote uris, brace and glob patterns.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{LocalSource, Source, Storage};
+use super::remote::{Address, RemoteSource, Scheme, bytes};
+use super::{CachedSource, LocalSource, Source, Storage};
 use crate::error::{Error, Location, Result};
 
 /// What a uri stands for.
@@ -28,7 +29,16 @@ impl Target {
 const MAX_EXPANSION: usize = 1_000_000;
 
 /// Finds what the uris stand for. Patterns are expanded in the order given, each sorted by name.
-pub fn resolve(uris: &[String], _storage: &Storage) -> Result<Target> {
+pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
+    let remote = uris.iter().filter(|uri| Scheme::of(uri).is_some()).count();
+    if remote > 0 && remote == uris.len() {
+        return resolve_remote(uris, storage);
+    }
+    if remote > 0 {
+        let reason = "local and remote data are mixed; open them one by one and join them with concat";
+        return Err(Error::option("uri", reason));
+    }
+    refuse_for_local(storage)?;
     if let [only] = uris {
         let path = local_path(only)?;
         if path.is_dir() {
@@ -46,6 +56,100 @@ pub fn resolve(uris: &[String], _storage: &Storage) -> Result<Target> {
     }
 }
 
+/// Settings that could have no effect are a mistake.
+fn refuse_for_local(storage: &Storage) -> Result<()> {
+    if storage.cache_dir.is_some() {
+        return Err(Error::option("cache_dir", "local data need no cache; leave it out"));
+    }
+    if !storage.options.is_empty() {
+        return Err(Error::option("storage_options", "local data take none; leave them out"));
+    }
+    Ok(())
+}
+
+fn resolve_remote(uris: &[String], storage: &Storage) -> Result<Target> {
+    let mut found: Vec<Address> = Vec::new();
+    for uri in uris {
+        for plain in braces(uri)? {
+            expand_remote(&plain, storage, &mut found)?;
+        }
+    }
+    match found.as_slice() {
+        [] => Err(Error::option("uri", "nothing to open: the list is empty")),
+        [only] if is_folder(only, storage)? => Ok(Target::Folder(source(only.clone(), storage)?)),
+        several => remote_objects(several, storage),
+    }
+}
+
+fn source(address: Address, storage: &Storage) -> Result<Arc<dyn Source>> {
+    let remote: Arc<dyn Source> = Arc::new(RemoteSource::new(address, storage)?);
+    let Some(folder) = &storage.cache_dir else { return Ok(remote) };
+    let limit = storage.options.get("cache_bytes").map(|value| bytes("cache_bytes", value)).transpose()?;
+    Ok(Arc::new(CachedSource::new(remote, folder, limit)?))
+}
+
+/// Whether an address is a folder: whether something lies below it. A web server cannot be asked, and who may not list
+/// cannot either: there, files have a dot in their names.
+fn is_folder(address: &Address, storage: &Storage) -> Result<bool> {
+    if address.folder {
+        return Ok(true);
+    }
+    let looks_like_a_file = address.key.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    if address.scheme == Scheme::Http {
+        return Ok(!looks_like_a_file);
+    }
+    match RemoteSource::new(address.clone(), storage)?.is_folder() {
+        Err(Error::Storage { source, .. })
+            if looks_like_a_file && source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            Ok(false)
+        }
+        found => found,
+    }
+}
+
+/// Stars and question marks: what is listed below the folder before the first of them, and matches.
+fn expand_remote(uri: &str, storage: &Storage, found: &mut Vec<Address>) -> Result<()> {
+    let address = Address::parse(uri)?;
+    let Some(star) = address.key.find(['*', '?', '[']) else {
+        found.push(address);
+        return Ok(());
+    };
+    let pattern = glob::Pattern::new(&address.key)
+        .map_err(|e| Error::option("uri", format!("bad pattern {uri}: {e}")))?;
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    let folder = address.key[..star].rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let whole = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    let listed = RemoteSource::new(address.with_key(&*folder), storage)?.list("")?;
+    let mut keys: Vec<String> = listed.entries.iter().map(|entry| whole(&entry.name)).collect();
+    keys.retain(|key| pattern.matches_with(key, options));
+    if keys.is_empty() {
+        return Err(Error::data(Location::new(uri), "no object matches this pattern"));
+    }
+    keys.sort();
+    found.extend(keys.into_iter().map(|key| address.with_key(key)));
+    Ok(())
+}
+
+/// All addresses as names below their deepest common folder.
+fn remote_objects(addresses: &[Address], storage: &Storage) -> Result<Target> {
+    let first = &addresses[0];
+    if let Some(other) = addresses.iter().find(|other| !first.same_root(other)) {
+        let reason = format!(
+            "{} and {} are in different buckets or on different servers; open them one by one and join them with concat",
+            first.uri(),
+            other.uri()
+        );
+        return Err(Error::option("uri", reason));
+    }
+    let paths: Vec<PathBuf> = addresses.iter().map(|address| PathBuf::from(&address.key)).collect();
+    let root = common_folder(&paths);
+    let name = |path: &PathBuf| path.strip_prefix(&root).unwrap_or(path).to_string_lossy().into_owned();
+    let names = paths.iter().map(name).collect();
+    let root = first.with_key(root.to_string_lossy());
+    Ok(Target::Objects(source(root, storage)?, names))
+}
+
 fn local_path(uri: &str) -> Result<PathBuf> {
     if let Some(path) = uri.strip_prefix("file://") {
         return Ok(PathBuf::from(path));
@@ -53,7 +157,9 @@ fn local_path(uri: &str) -> Result<PathBuf> {
     if let Some((scheme, _)) = uri.split_once("://") {
         return Err(Error::option(
             "uri",
-            format!("{scheme}:// is not supported by this version; local paths and file:// are"),
+            format!(
+                "{scheme}:// is not supported; local paths, file://, s3://, gs://, az://, abfs://, http:// and https:// are"
+            ),
         ));
     }
     Ok(PathBuf::from(uri))
@@ -211,9 +317,30 @@ mod tests {
     }
 
     #[test]
-    fn remote_schemes_are_refused_by_name() {
-        let message = resolve(&["s3://bucket/x".to_owned()], &Storage::default()).unwrap_err().to_string();
-        assert!(message.contains("s3://"), "{message}");
+    fn unknown_schemes_and_mixtures_are_refused() {
+        let none = Storage::default();
+        let message = resolve(&["ftp://host/x".to_owned()], &none).unwrap_err().to_string();
+        assert!(message.contains("ftp://") && message.contains("s3://"), "{message}");
+        let mixed = resolve(&["s3://b/x.tar".to_owned(), "y.tar".to_owned()], &none).unwrap_err().to_string();
+        assert!(mixed.contains("concat"), "{mixed}");
+        let two = ["http://a/x.tar".to_owned(), "http://b/y.tar".to_owned()];
+        assert!(resolve(&two, &none).unwrap_err().to_string().contains("different"));
+        let cached = Storage { cache_dir: Some("x".into()), ..Storage::default() };
+        assert!(resolve(&["/tmp".to_owned()], &cached).unwrap_err().to_string().starts_with("cache_dir"));
+    }
+
+    #[test]
+    fn http_files_need_no_question() {
+        let uris = ["https://host/a/train-{0..2}.tar?sig=x".to_owned()];
+        let Target::Objects(source, names) = resolve(&uris, &Storage::default()).unwrap() else {
+            panic!("files expected")
+        };
+        assert_eq!(names, ["train-0.tar", "train-1.tar", "train-2.tar"]);
+        assert_eq!(source.uri(), "https://host/a");
+        assert!(matches!(
+            resolve(&["https://host/pack".to_owned()], &Storage::default()),
+            Ok(Target::Folder(_))
+        ));
     }
 
     #[test]

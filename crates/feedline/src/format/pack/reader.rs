@@ -15,6 +15,9 @@ use crate::sample::{
 };
 use crate::source::{Held, Object, Source};
 
+/// Indexes of parts that are far away are read so many at a time.
+const INDEXES_AT_ONCE: usize = 32;
+
 /// Two wanted fields further apart than this are read one by one; nearer, the bytes between cost less than a request.
 const MAX_GAP: u64 = 64 * 1024;
 
@@ -425,6 +428,19 @@ impl Format for Pack {
         let place = self.place(sample).ok()?;
         let here = self.kinds[field] == Kind::Int && place.index.get(field, at::MISSING, place.row) == 0;
         here.then(|| place.index.get(field, at::VALUE, place.row) as i64)
+    }
+
+    fn prepare(&self, samples: &[u64]) {
+        let mut parts: Vec<usize> = samples.iter().filter_map(|sample| self.part_of(*sample).ok()).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts.retain(|part| self.parts[*part].get().is_none());
+        std::thread::scope(|scope| {
+            for some in parts.chunks(parts.len().div_ceil(INDEXES_AT_ONCE).max(1)) {
+                // What fails here fails again, and is told, when a sample is read.
+                scope.spawn(move || some.iter().for_each(|part| drop(self.part(*part))));
+            }
+        });
     }
 
     fn object_count(&self) -> u32 {

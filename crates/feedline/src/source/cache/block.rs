@@ -1,0 +1,164 @@
+//! One block of one object in a file of its own:
+//!
+//! ```text
+//! payload │ description (JSON) │ its length u32 │ crc32c of the payload u32 │ crc32c of the description u32 │ magic
+//! ```
+//!
+//! The payload begins at 0, so that a read is one `pread`. A block is put in place by rename, whole or not at all; the
+//! checksums are for disks that forget.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Fingerprint;
+
+const MAGIC: &[u8; 8] = b"flblock1";
+const FOOTER: u64 = 20;
+
+/// A description is a few hundred bytes; more is damage.
+const MOST_DESCRIPTION: u32 = 64 << 10;
+
+/// Which bytes a block holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Description {
+    /// The source's root.
+    pub(super) uri: String,
+    /// The object.
+    pub(super) name: String,
+    /// What it was.
+    pub(super) version: u64,
+    /// Its length.
+    pub(super) size: u64,
+    /// Which block of it.
+    pub(super) block: u64,
+    /// Bytes per block; the last one may be shorter.
+    pub(super) block_bytes: u64,
+}
+
+impl Description {
+    /// The name of its file: another version of an object never meets the blocks of this one.
+    pub(super) fn file_name(&self) -> String {
+        let numbers = [self.version, self.size, self.block, self.block_bytes].map(u64::to_le_bytes);
+        let Fingerprint(bytes) =
+            Fingerprint::of([self.uri.as_bytes(), self.name.as_bytes(), numbers.as_flattened()]);
+        Fingerprint(bytes).to_hex()
+    }
+
+    /// Where the block begins in its object.
+    pub(super) fn start(&self) -> u64 {
+        self.block * self.block_bytes
+    }
+
+    /// Its length.
+    pub(super) fn length(&self) -> u64 {
+        self.block_bytes.min(self.size.saturating_sub(self.start()))
+    }
+}
+
+/// Writes a block.
+pub(super) fn write(file: &mut File, payload: &[u8], description: &Description) -> io::Result<()> {
+    let text = serde_json::to_vec(description)?;
+    file.write_all(payload)?;
+    file.write_all(&text)?;
+    let mut footer = [0; FOOTER as usize];
+    footer[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    footer[4..8].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    footer[8..12].copy_from_slice(&crc32c::crc32c(&text).to_le_bytes());
+    footer[12..].copy_from_slice(MAGIC);
+    file.write_all(&footer)
+}
+
+/// What a block's file says it holds.
+pub(super) fn describe(file: &File) -> io::Result<(Description, u32)> {
+    let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
+    let length = file.metadata()?.len();
+    let mut footer = [0; FOOTER as usize];
+    let at = length.checked_sub(FOOTER).ok_or_else(|| bad("too short for a block"))?;
+    file.read_exact_at(&mut footer, at)?;
+    if &footer[12..] != MAGIC {
+        return Err(bad("not a block"));
+    }
+    let number = |at: usize| u32::from_le_bytes(footer[at..at + 4].try_into().expect("four bytes"));
+    let (text_length, payload_sum, text_sum) = (number(0), number(4), number(8));
+    if text_length > MOST_DESCRIPTION || u64::from(text_length) > at {
+        return Err(bad("an impossible description"));
+    }
+    let mut text = vec![0; text_length as usize];
+    let payload_end = at - u64::from(text_length);
+    file.read_exact_at(&mut text, payload_end)?;
+    if crc32c::crc32c(&text) != text_sum {
+        return Err(bad("a damaged description"));
+    }
+    let description: Description = serde_json::from_slice(&text)?;
+    if description.block_bytes == 0 || description.length() != payload_end {
+        return Err(bad("a description that does not fit the file"));
+    }
+    Ok((description, payload_sum))
+}
+
+/// Reads a block's payload and compares it with its checksum.
+pub(super) fn check(file: &File) -> io::Result<Description> {
+    let (description, sum) = describe(file)?;
+    let (mut buffer, mut at, mut found) = (vec![0; 256 << 10], 0, 0);
+    while at < description.length() {
+        let room = (description.length() - at).min(buffer.len() as u64) as usize;
+        file.read_exact_at(&mut buffer[..room], at)?;
+        found = crc32c::crc32c_append(found, &buffer[..room]);
+        at += room as u64;
+    }
+    if found != sum {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum does not fit"));
+    }
+    Ok(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        Description {
+            uri: "s3://b".into(),
+            name: "a".into(),
+            version: 7,
+            size: 1000,
+            block: 1,
+            block_bytes: 600,
+        }
+    }
+
+    #[test]
+    fn a_block_tells_what_it_holds_and_notices_every_flipped_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let payload: Vec<u8> = (0..400u32).map(|i| i as u8).collect();
+        write(&mut File::create(&path).unwrap(), &payload, &description()).unwrap();
+        assert_eq!(check(&File::open(&path).unwrap()).unwrap(), description());
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&path, damaged).unwrap();
+            assert!(check(&File::open(&path).unwrap()).is_err(), "byte {at}");
+        }
+        for end in 0..whole.len() {
+            std::fs::write(&path, &whole[..end]).unwrap();
+            assert!(check(&File::open(&path).unwrap()).is_err(), "length {end}");
+        }
+    }
+
+    #[test]
+    fn names_differ_where_anything_differs() {
+        let one = description();
+        let others = [
+            Description { version: 8, ..one.clone() },
+            Description { size: 1001, ..one.clone() },
+            Description { block: 0, ..one.clone() },
+            Description { name: "b".into(), ..one.clone() },
+        ];
+        assert!(others.iter().all(|other| other.file_name() != one.file_name()));
+    }
+}

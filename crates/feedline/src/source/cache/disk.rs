@@ -1,0 +1,261 @@
+//! The folder on disk, shared by all processes of a machine.
+//!
+//! ```text
+//! blocks/ab/<hash>   a block, put there by rename
+//! tmp/<…>            being written; locked by its writer, removed by whoever finds it unlocked
+//! locks/<n>          who fetches: one at a time per block, freed by the kernel when its holder dies
+//! ```
+//!
+//! A block's time of change is the time of its last use: the oldest go first when room is needed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::block::{self, Description};
+
+/// More lock files than requests at once, so that two blocks rarely share one.
+const LOCKS: u64 = 1024;
+
+/// Room is made down to this share of the limit, so that it need not be made for every block.
+const MAKE_ROOM: f64 = 0.9;
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Disk {
+    root: PathBuf,
+    limit: u64,
+    /// Bytes in blocks, as far as this process knows.
+    used: AtomicU64,
+    next_temporary: AtomicU64,
+}
+
+/// A file below `blocks/`.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    used: SystemTime,
+}
+
+/// The right to fetch one block. Freed on drop, and by the kernel if the process dies.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _file: File,
+}
+
+impl Disk {
+    /// Opens or makes the folder and clears away what dead processes left. Without a limit, nine tenths of what the
+    /// disk has to give.
+    pub(super) fn open(root: &Path, limit: Option<u64>) -> io::Result<Self> {
+        for folder in ["blocks", "tmp", "locks"] {
+            fs::create_dir_all(root.join(folder))?;
+        }
+        let disk = Disk {
+            root: root.to_owned(),
+            limit: u64::MAX,
+            used: AtomicU64::new(0),
+            next_temporary: AtomicU64::new(0),
+        };
+        disk.clear_temporary()?;
+        let used: u64 = disk.files()?.iter().map(|found| found.bytes).sum();
+        let room = rustix::fs::statvfs(root).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize));
+        let usual = used.saturating_add(room / 10 * 9);
+        Ok(Disk { limit: limit.unwrap_or(usual), used: AtomicU64::new(used), ..disk })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join("blocks").join(&name[..2]).join(name)
+    }
+
+    /// A block that is there and whole, marked as used now. A damaged one is removed.
+    pub(super) fn find(&self, description: &Description) -> Option<File> {
+        let path = self.path(&description.file_name());
+        let file = File::open(&path).ok()?;
+        match block::check(&file) {
+            Ok(found) if found == *description => {
+                let _ = file.set_modified(SystemTime::now());
+                Some(file)
+            }
+            _ => {
+                let _ = fs::remove_file(&path);
+                None
+            }
+        }
+    }
+
+    /// Waits for the turn to fetch a block; another process may have fetched it meanwhile.
+    pub(super) fn turn(&self, description: &Description) -> io::Result<Turn> {
+        let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
+        let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
+        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        loop {
+            match flock(&file, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Turn { _file: file }),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a block of this name is there; it is looked at more closely when it is read.
+    pub(super) fn has(&self, description: &Description) -> bool {
+        self.path(&description.file_name()).exists()
+    }
+
+    /// Puts a block in place and gives it open.
+    pub(super) fn put(&self, description: &Description, payload: &[u8]) -> io::Result<File> {
+        self.make_room(payload.len() as u64)?;
+        let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
+        let temporary = self.root.join("tmp").join(format!("{}-{nanos}-{number}", std::process::id()));
+        let written = self.write(&temporary, description, payload);
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        let file = written?;
+        self.used.fetch_add(file.metadata()?.len(), Ordering::Relaxed);
+        Ok(file)
+    }
+
+    fn write(&self, temporary: &Path, description: &Description, payload: &[u8]) -> io::Result<File> {
+        let mut file = File::options().read(true).write(true).create_new(true).open(temporary)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        block::write(&mut file, payload, description)?;
+        let path = self.path(&description.file_name());
+        fs::create_dir_all(path.parent().expect("blocks lie in folders"))?;
+        fs::rename(temporary, &path)?;
+        flock(&file, FlockOperation::Unlock)?;
+        Ok(file)
+    }
+
+    /// Removes the blocks that were not used for longest, until `bytes` more fit.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        if bytes > self.limit {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the block is larger than the cache may be",
+            ));
+        }
+        if self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit {
+            return Ok(());
+        }
+        let mut files = self.files()?;
+        files.sort_by_key(|found| found.used);
+        let mut used: u64 = files.iter().map(|found| found.bytes).sum();
+        let target = ((self.limit as f64 * MAKE_ROOM) as u64).min(self.limit - bytes);
+        for found in files {
+            if used <= target {
+                break;
+            }
+            match fs::remove_file(&found.path) {
+                // Somebody else made room too.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => used -= found.bytes,
+            }
+        }
+        self.used.store(used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// All blocks.
+    pub(super) fn files(&self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for folder in fs::read_dir(self.root.join("blocks"))? {
+            for file in fs::read_dir(folder?.path())? {
+                let file = file?;
+                // Gone meanwhile: another process made room.
+                let Ok(meta) = file.metadata() else { continue };
+                let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                found.push(Found { path: file.path(), bytes: meta.len(), used });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Files that nobody is writing any more.
+    fn clear_temporary(&self) -> io::Result<()> {
+        for file in fs::read_dir(self.root.join("tmp"))? {
+            let path = file?.path();
+            let Ok(file) = File::open(&path) else { continue };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                // The writer may have renamed it just now: then the name leads nowhere, or to another file.
+                let same = |meta: fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == meta.ino());
+                if fs::metadata(&path).is_ok_and(same) {
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all blocks; gives their number and bytes.
+    pub(super) fn clear(&self) -> io::Result<(u64, u64)> {
+        let (mut count, mut bytes) = (0, 0);
+        for found in self.files()? {
+            fs::remove_file(&found.path)?;
+            count += 1;
+            bytes += found.bytes;
+        }
+        self.used.store(0, Ordering::Relaxed);
+        Ok((count, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description(block: u64) -> Description {
+        Description {
+            uri: "s3://b".into(),
+            name: "a".into(),
+            version: 1,
+            size: 1 << 30,
+            block,
+            block_bytes: 1000,
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_again_and_the_longest_unused_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), Some(4000)).unwrap();
+        for block in 0..3 {
+            disk.put(&description(block), &[block as u8; 1000]).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(15));
+        }
+        assert!(disk.find(&description(0)).is_some(), "now it is the last used");
+        disk.put(&description(3), &[3; 1000]).unwrap();
+        assert!(disk.find(&description(1)).is_none());
+        assert!(disk.find(&description(0)).is_some() && disk.find(&description(3)).is_some());
+        let again = Disk::open(folder.path(), Some(4000)).unwrap();
+        assert!(again.find(&description(3)).is_some());
+        assert!(again.find(&Description { version: 2, ..description(3) }).is_none());
+        assert!(disk.put(&description(9), &[0; 5000]).is_err());
+    }
+
+    #[test]
+    fn a_damaged_block_is_removed_and_leftovers_are_cleared_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), None).unwrap();
+        disk.put(&description(0), &[1; 1000]).unwrap();
+        let path = disk.files().unwrap().remove(0).path;
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[500] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(disk.find(&description(0)).is_none() && !path.exists());
+        let dead = folder.path().join("tmp/1-1-1");
+        let living = folder.path().join("tmp/2-2-2");
+        fs::write(&dead, b"half").unwrap();
+        let held = File::create(&living).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        Disk::open(folder.path(), None).unwrap();
+        assert!(!dead.exists() && living.exists());
+    }
+}

@@ -1,0 +1,539 @@
+//! A source that keeps what it fetched on disk, in blocks, for all processes of the machine and for the next run.
+//!
+//! Each block is fetched by one process at a time: the others wait for its lock and find the block on disk. Whoever
+//! dies while fetching frees the lock. A block is named by (uri, object, version, length): a changed object never
+//! meets the blocks of its former self. When the disk cannot take a block, reads go on without it, and say so once.
+
+mod block;
+mod disk;
+mod queue;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::block::Description;
+use self::disk::Disk;
+use self::queue::Queue;
+use super::{Held, Listing, Object, Seen, Source, Ticket, past_end, to_usize};
+use crate::error::{Error, Location, Result};
+
+/// Bytes per block. Smaller ones would cost a request each; larger ones would be fetched for little.
+const BLOCK_BYTES: u64 = 4 << 20;
+
+/// Files and objects kept open.
+const KEPT_OPEN: usize = 256;
+
+/// After a failed write, none is tried for so long.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// A source behind a disk cache.
+#[derive(Debug)]
+pub struct CachedSource {
+    shared: Arc<Shared>,
+    queue: Queue,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Arc<dyn Source>,
+    disk: Disk,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: HashMap<String, Arc<File>>,
+    objects: HashMap<String, Arc<CachedObject>>,
+    paused: Option<Instant>,
+    warnings: Vec<String>,
+}
+
+impl CachedSource {
+    /// `inner`, with a cache in `folder` of at most `limit` bytes.
+    pub fn new(inner: Arc<dyn Source>, folder: &Path, limit: Option<u64>) -> Result<Self> {
+        let disk = Disk::open(folder, limit).map_err(|e| failed("opening the cache", folder, e))?;
+        let shared = Arc::new(Shared { inner, disk, state: Mutex::default() });
+        Ok(CachedSource { shared, queue: Queue::default() })
+    }
+
+    fn object(&self, name: &str) -> Result<Arc<CachedObject>> {
+        self.shared.object(name)
+    }
+}
+
+fn failed(action: &'static str, folder: &Path, error: io::Error) -> Error {
+    Error::storage(action, Location::new(folder.display().to_string()), error)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(self: &Arc<Self>, name: &str) -> Result<Arc<CachedObject>> {
+        if let Some(object) = self.lock().objects.get(name) {
+            return Ok(object.clone());
+        }
+        let inner = self.inner.open(name)?;
+        let seen = Seen { size: inner.size(), version: inner.version() };
+        let object =
+            Arc::new(CachedObject { name: name.to_owned(), seen, inner: Some(inner), shared: self.clone() });
+        let mut state = self.lock();
+        if state.objects.len() >= KEPT_OPEN {
+            state.objects.clear();
+        }
+        state.objects.insert(name.to_owned(), object.clone());
+        Ok(object)
+    }
+
+    fn warn(&self, warning: String) {
+        let mut state = self.lock();
+        state.paused = Some(Instant::now());
+        // Once: the same disk will be full for every block.
+        if state.warnings.is_empty() {
+            state.warnings.push(warning);
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.lock().paused.is_some_and(|since| since.elapsed() < PAUSE)
+    }
+
+    fn keep(&self, name: String, file: Arc<File>) {
+        let mut state = self.lock();
+        if state.files.len() >= KEPT_OPEN {
+            state.files.clear();
+        }
+        state.files.insert(name, file);
+    }
+
+    /// The block's file, fetched first if need be. `None` if the disk does not take it.
+    fn block(&self, object: &CachedObject, description: &Description) -> Result<Option<Arc<File>>> {
+        let name = description.file_name();
+        if let Some(file) = self.lock().files.get(&name) {
+            return Ok(Some(file.clone()));
+        }
+        if let Some(file) = self.disk.find(description) {
+            let file = Arc::new(file);
+            self.keep(name, file.clone());
+            return Ok(Some(file));
+        }
+        if self.is_paused() {
+            return Ok(None);
+        }
+        let kept = self.fetch_block(object, description)?;
+        match kept {
+            Ok(file) => {
+                let file = Arc::new(file);
+                self.keep(name, file.clone());
+                Ok(Some(file))
+            }
+            Err(error) => {
+                self.warn(format!("the cache cannot be written ({error}); data are streamed without it"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Fetches a block and puts it on disk, unless another process does so first. The inner error is the disk's.
+    fn fetch_block(&self, object: &CachedObject, description: &Description) -> Result<io::Result<File>> {
+        let _turn = match self.disk.turn(description) {
+            Ok(turn) => turn,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(file) = self.disk.find(description) {
+            return Ok(Ok(file));
+        }
+        let mut payload = vec![0; description.length() as usize];
+        object.fetch(description.start(), &mut payload)?;
+        Ok(self.disk.put(description, &payload))
+    }
+}
+
+impl Source for CachedSource {
+    fn uri(&self) -> &str {
+        self.shared.inner.uri()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing> {
+        self.shared.inner.list(prefix)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.shared.inner.exists(name)
+    }
+
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        self.shared.inner.children(folder)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.shared.inner.is_remote()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.shared.lock().warnings.clone()
+    }
+
+    fn largest_request(&self) -> u64 {
+        self.shared.inner.largest_request()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+        Ok(self.object(name)?)
+    }
+
+    fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
+        let seen = Seen { size: into.len() as u64, version };
+        CachedObject { name: name.to_owned(), seen, inner: None, shared: self.shared.clone() }
+            .read_at(0, into)
+    }
+
+    fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
+        let orders: Vec<_> = (range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES))
+            .map(|block| {
+                let (shared, name) = (self.shared.clone(), name.to_owned());
+                self.queue.add(move || {
+                    // What fails here fails again, and is told, when the bytes are needed.
+                    let _ = shared.fill(&name, block, seen);
+                })
+            })
+            .collect();
+        Some(Ticket::new(orders))
+    }
+}
+
+impl Shared {
+    fn fill(self: &Arc<Self>, name: &str, block: u64, seen: Option<Seen>) -> Result<()> {
+        let object = match seen {
+            Some(seen) => {
+                Arc::new(CachedObject { name: name.to_owned(), seen, inner: None, shared: self.clone() })
+            }
+            None => self.object(name)?,
+        };
+        let description = object.description(block);
+        if description.length() > 0 && !self.disk.has(&description) {
+            self.block(&object, &description)?;
+        }
+        Ok(())
+    }
+}
+
+/// An object whose bytes come from the cache.
+#[derive(Debug)]
+struct CachedObject {
+    name: String,
+    seen: Seen,
+    /// `None` for one that is fetched by what a listing told of it.
+    inner: Option<Arc<dyn Object>>,
+    shared: Arc<Shared>,
+}
+
+impl CachedObject {
+    fn description(&self, block: u64) -> Description {
+        Description {
+            uri: self.shared.inner.uri().to_owned(),
+            name: self.name.clone(),
+            version: self.seen.version,
+            size: self.seen.size,
+            block,
+            block_bytes: BLOCK_BYTES,
+        }
+    }
+
+    /// Bytes from the source itself.
+    fn fetch(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        match &self.inner {
+            Some(inner) => inner.read_at(offset, into),
+            None if offset == 0 && into.len() as u64 == self.seen.size => {
+                self.shared.inner.read_unchanged(&self.name, self.seen.version, into)
+            }
+            None => {
+                let inner = self.shared.inner.open(&self.name)?;
+                let (now, before) = (Seen { size: inner.size(), version: inner.version() }, self.seen);
+                if now != before {
+                    let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
+                    return Err(super::changed(place, before.size, now.size));
+                }
+                inner.read_at(offset, into)
+            }
+        }
+    }
+
+    fn read_block(&self, block: u64, at: u64, into: &mut [u8]) -> Result<()> {
+        let description = self.description(block);
+        if let Some(file) = self.shared.block(self, &description)?
+            && file.read_exact_at(into, at).is_ok()
+        {
+            return Ok(());
+        }
+        self.fetch(description.start() + at, into)
+    }
+}
+
+impl Object for CachedObject {
+    fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    fn version(&self) -> u64 {
+        self.seen.version
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(into.len() as u64);
+        if range.end > self.seen.size {
+            let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
+            return Err(past_end(place, &range, self.seen.size));
+        }
+        let (mut at, mut rest) = (offset, into);
+        while !rest.is_empty() {
+            let (block, inside) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
+            let count = (BLOCK_BYTES - inside).min(rest.len() as u64) as usize;
+            let (room, after) = rest.split_at_mut(count);
+            self.read_block(block, inside, room)?;
+            (at, rest) = (at + count as u64, after);
+        }
+        Ok(())
+    }
+
+    fn hold(&self, range: Range<u64>) -> Result<Held> {
+        let length = range.end.saturating_sub(range.start);
+        if range.start > range.end || range.end > self.seen.size {
+            let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
+            return Err(past_end(place, &range, self.seen.size));
+        }
+        let mut bytes = vec![0; to_usize(length, self.shared.inner.uri(), &self.name)?];
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Held::Owned(bytes.into()))
+    }
+}
+
+/// What a cache holds of one object.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CachedEntry {
+    /// Where it is from.
+    pub uri: String,
+    /// Its name there.
+    pub name: String,
+    /// Its length.
+    pub size: u64,
+    /// How much of it is here.
+    pub cached: u64,
+    /// In how many files.
+    pub blocks: u64,
+}
+
+/// What a look at every block found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CacheReport {
+    /// Whole blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Damaged files; they are removed when they are next read.
+    pub damaged: Vec<String>,
+}
+
+/// A cache folder, for looking after it.
+#[derive(Debug)]
+pub struct DiskCache {
+    disk: Disk,
+    folder: std::path::PathBuf,
+}
+
+impl DiskCache {
+    /// Opens an existing cache folder.
+    pub fn open(folder: &Path) -> Result<Self> {
+        if !folder.join("blocks").is_dir() {
+            let missing = io::Error::new(io::ErrorKind::NotFound, "this is not a cache folder");
+            return Err(failed("opening the cache", folder, missing));
+        }
+        let disk = Disk::open(folder, None).map_err(|e| failed("opening the cache", folder, e))?;
+        Ok(DiskCache { disk, folder: folder.to_owned() })
+    }
+
+    /// What it holds, by object, sorted by uri and name.
+    pub fn entries(&self) -> Result<Vec<CachedEntry>> {
+        let mut found: HashMap<(String, String, u64, u64), CachedEntry> = HashMap::new();
+        for file in self.disk.files().map_err(|e| failed("reading the cache", &self.folder, e))? {
+            let Ok((description, _)) = File::open(&file.path).and_then(|open| block::describe(&open)) else {
+                continue;
+            };
+            let Description { uri, name, version, size, .. } = description.clone();
+            let entry = found.entry((uri.clone(), name.clone(), version, size));
+            let entry = entry.or_insert(CachedEntry { uri, name, size, cached: 0, blocks: 0 });
+            entry.cached += description.length();
+            entry.blocks += 1;
+        }
+        let mut entries: Vec<CachedEntry> = found.into_values().collect();
+        entries.sort_by(|a, b| (&a.uri, &a.name).cmp(&(&b.uri, &b.name)));
+        Ok(entries)
+    }
+
+    /// Reads every block and compares it with its checksum.
+    pub fn verify(&self) -> Result<CacheReport> {
+        let mut report = CacheReport::default();
+        for file in self.disk.files().map_err(|e| failed("reading the cache", &self.folder, e))? {
+            let Ok(open) = File::open(&file.path) else { continue };
+            match block::check(&open) {
+                Ok(description) if file.path.ends_with(description.file_name()) => {
+                    report.blocks += 1;
+                    report.bytes += description.length();
+                }
+                _ => report.damaged.push(file.path.display().to_string()),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Removes everything; gives the number of blocks and of bytes that are free again.
+    pub fn clear(&self) -> Result<(u64, u64)> {
+        self.disk.clear().map_err(|e| failed("clearing the cache", &self.folder, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemorySource;
+    use super::*;
+
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    }
+
+    #[test]
+    fn conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        super::super::conformance::check(|objects| {
+            let inner = Arc::new(MemorySource::new(objects.iter().map(|(n, b)| (*n, b.clone()))));
+            Arc::new(CachedSource::new(inner, folder.path(), None).unwrap())
+        });
+        assert!(DiskCache::open(folder.path()).unwrap().verify().unwrap().blocks >= 3);
+    }
+
+    /// A source that counts the bytes read from it.
+    #[derive(Debug)]
+    struct Counted(MemorySource, Arc<std::sync::atomic::AtomicU64>);
+
+    #[derive(Debug)]
+    struct CountedObject(Arc<dyn Object>, Arc<std::sync::atomic::AtomicU64>);
+
+    impl Source for Counted {
+        fn uri(&self) -> &str {
+            self.0.uri()
+        }
+        fn list(&self, prefix: &str) -> Result<Listing> {
+            self.0.list(prefix)
+        }
+        fn exists(&self, name: &str) -> Result<bool> {
+            self.0.exists(name)
+        }
+        fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+            Ok(Arc::new(CountedObject(self.0.open(name)?, self.1.clone())))
+        }
+    }
+
+    impl Object for CountedObject {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+        fn version(&self) -> u64 {
+            self.0.version()
+        }
+        fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+            self.1.fetch_add(into.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.read_at(offset, into)
+        }
+        fn hold(&self, range: Range<u64>) -> Result<Held> {
+            self.0.hold(range)
+        }
+    }
+
+    fn counted(bytes: &[u8]) -> (Arc<dyn Source>, Arc<std::sync::atomic::AtomicU64>) {
+        let count = Arc::default();
+        (Arc::new(Counted(MemorySource::new([("a", bytes.to_vec())]), Arc::clone(&count))), count)
+    }
+
+    #[test]
+    fn every_byte_is_fetched_once_by_all_together_and_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(10_000_000);
+        let (inner, count) = counted(&bytes);
+        let sources: Vec<_> =
+            (0..3).map(|_| CachedSource::new(inner.clone(), folder.path(), None).unwrap()).collect();
+        std::thread::scope(|scope| {
+            for source in &sources {
+                scope.spawn(|| {
+                    let object = source.open("a").unwrap();
+                    let ticket = source.prefetch("a", 0..10_000_000, None);
+                    let mut read = vec![0; 10_000_000];
+                    object.read_at(0, &mut read).unwrap();
+                    assert!(read == bytes);
+                    drop(ticket);
+                });
+            }
+        });
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        let again = CachedSource::new(inner, folder.path(), None).unwrap();
+        let mut read = vec![0; 100];
+        again.open("a").unwrap().read_at(5_000_000, &mut read).unwrap();
+        assert!(read == bytes[5_000_000..5_000_100]);
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        let entries = DiskCache::open(folder.path()).unwrap().entries().unwrap();
+        assert_eq!((entries.len(), entries[0].cached, entries[0].blocks), (1, 10_000_000, 3));
+        assert_eq!(DiskCache::open(folder.path()).unwrap().clear().unwrap().0, 3);
+    }
+
+    #[test]
+    fn a_damaged_block_is_fetched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(100_000);
+        let (inner, _) = counted(&bytes);
+        let mut read = vec![0; 100_000];
+        CachedSource::new(inner.clone(), folder.path(), None)
+            .unwrap()
+            .open("a")
+            .unwrap()
+            .read_at(0, &mut read)
+            .unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let path = cache.disk.files().unwrap().remove(0).path;
+        let mut block = std::fs::read(&path).unwrap();
+        block[77] ^= 4;
+        std::fs::write(&path, block).unwrap();
+        assert_eq!(cache.verify().unwrap().damaged.len(), 1);
+        CachedSource::new(inner, folder.path(), None)
+            .unwrap()
+            .open("a")
+            .unwrap()
+            .read_at(0, &mut read)
+            .unwrap();
+        assert!(read == bytes && cache.verify().unwrap().damaged.is_empty());
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_is_told_once_and_data_flow_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(100_000);
+        let (inner, count) = counted(&bytes);
+        let source = CachedSource::new(inner, folder.path(), Some(10)).unwrap();
+        let object = source.open("a").unwrap();
+        for offset in [0, 500, 99_000] {
+            let mut read = vec![0; 1000];
+            object.read_at(offset, &mut read).unwrap();
+            assert!(read == bytes[offset as usize..offset as usize + 1000]);
+        }
+        let warnings = source.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("streamed"), "{warnings:?}");
+        // One block in vain, then only what is needed.
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000 + 3000);
+    }
+}

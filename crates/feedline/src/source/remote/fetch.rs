@@ -1,0 +1,259 @@
+//! Bytes of one object: asked for, resumed where they broke off, never mixed from two versions.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, BoxStream};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+
+use super::connection::{Connection, Patience};
+use super::fault::{Fault, Trouble};
+use super::store::Opened;
+use crate::error::{Location, Result};
+use crate::sample::Fingerprint;
+
+/// What an object was when it was first seen: every later answer must agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pin {
+    pub(super) size: u64,
+    tag: Tag,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tag {
+    /// As the store told.
+    Told { etag: Option<String>, modified: i64 },
+    /// The number we made of it.
+    Version(u64),
+}
+
+impl Pin {
+    /// What the store says of the object now.
+    pub(super) fn of(meta: &ObjectMeta) -> Self {
+        Pin {
+            size: meta.size,
+            tag: Tag::Told { etag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() },
+        }
+    }
+
+    /// What an earlier listing said.
+    pub(super) fn seen(size: u64, version: u64) -> Self {
+        Pin { size, tag: Tag::Version(version) }
+    }
+
+    /// A number that changes with the object: from its ETag, or from its time where ETags are not known to all.
+    pub(super) fn version(&self, by_time: bool) -> u64 {
+        match &self.tag {
+            Tag::Version(version) => *version,
+            Tag::Told { etag: Some(etag), .. } if !by_time => etag_version(etag),
+            Tag::Told { modified, .. } => time_version(*modified),
+        }
+    }
+
+    /// Whether the store told an ETag.
+    pub(super) fn is_tagged(&self) -> bool {
+        self.etag().is_some()
+    }
+
+    fn etag(&self) -> Option<&str> {
+        match &self.tag {
+            Tag::Told { etag, .. } => etag.as_deref(),
+            Tag::Version(_) => None,
+        }
+    }
+
+    /// Whether both are the same version of an object. Some stores tell the ETag in answers to reads but not in
+    /// listings: then the time decides.
+    pub(super) fn agrees(&self, other: &Pin) -> bool {
+        let same = match (&self.tag, &other.tag) {
+            (Tag::Told { etag: Some(one), .. }, Tag::Told { etag: Some(two), .. }) => one == two,
+            (Tag::Told { modified: one, .. }, Tag::Told { modified: two, .. }) => one == two,
+            (Tag::Version(one), Tag::Version(two)) => one == two,
+            (Tag::Version(version), Tag::Told { etag, modified })
+            | (Tag::Told { etag, modified }, Tag::Version(version)) => {
+                etag.as_deref().is_some_and(|etag| etag_version(etag) == *version)
+                    || time_version(*modified) == *version
+            }
+        };
+        same && self.size == other.size
+    }
+}
+
+fn etag_version(etag: &str) -> u64 {
+    let plain = etag.trim_start_matches("W/").trim_matches('"');
+    digest(&[b"etag", plain.as_bytes()])
+}
+
+fn time_version(seconds: i64) -> u64 {
+    digest(&[b"time", &seconds.to_le_bytes()])
+}
+
+fn digest(pieces: &[&[u8]]) -> u64 {
+    let Fingerprint(bytes) = Fingerprint::of(pieces.iter().copied());
+    u64::from_le_bytes(bytes[..8].try_into().expect("a fingerprint has sixteen bytes"))
+}
+
+/// One range of one object.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    pub(super) path: Path,
+    pub(super) place: Location,
+    pub(super) range: Range<u64>,
+    /// What the object must be; `None` takes it as it is.
+    pub(super) pin: Option<Pin>,
+}
+
+impl Connection {
+    /// What the store knows of an object; `None` if there is none.
+    pub(super) async fn head(&self, path: &Path, place: Location) -> Result<Option<Pin>> {
+        let mut patience = Patience::new(self, "opening", place, None);
+        loop {
+            let (opened, begun) = (self.opened(), Instant::now());
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            match tokio::time::timeout(self.transfer().stall, opened.store.get_opts(path, options)).await {
+                Ok(Ok(got)) => {
+                    self.answered(begun.elapsed());
+                    return Ok(Some(Pin::of(&got.meta)));
+                }
+                Ok(Err(object_store::Error::NotFound { .. })) => return Ok(None),
+                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
+                Err(_) => patience.endure_stall(0).await?,
+            }
+        }
+    }
+
+    /// Gives `sink` the bytes of a range, in order, each once, in pieces as they come, with the version they are of.
+    pub(super) async fn fetch(&self, want: Want, mut sink: impl FnMut(&Pin, &[u8]) + Send) -> Result<()> {
+        let wanted = want.range.end - want.range.start;
+        let mut patience =
+            Patience::new(self, "reading", want.place.clone(), want.pin.as_ref().map(|pin| pin.size));
+        let (mut received, mut pin) = (0, want.pin.clone());
+        while received < wanted {
+            let left = want.range.start + received..want.range.end;
+            if let Err(trouble) = self.attempt(&want.path, left, &mut pin, &mut received, &mut sink).await {
+                patience.endure(trouble, received).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One request: what comes is counted and passed on, whatever ends it.
+    async fn attempt(
+        &self,
+        path: &Path,
+        range: Range<u64>,
+        pin: &mut Option<Pin>,
+        received: &mut u64,
+        sink: &mut (impl FnMut(&Pin, &[u8]) + Send),
+    ) -> Result<(), Trouble> {
+        let (opened, begun) = (self.opened(), Instant::now());
+        let stall = self.transfer().stall;
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: pin.as_ref().and_then(Pin::etag).map(str::to_owned),
+            ..GetOptions::default()
+        };
+        let answer = tokio::time::timeout(stall, self.ask(&opened, path, options)).await;
+        let got = match answer.map_err(|_| Trouble::Stalled(stall))? {
+            Ok(got) => got,
+            Err(object_store::Error::Precondition { .. }) => {
+                return Err(Trouble::Changed(pin.as_ref().map_or(0, |pin| pin.size)));
+            }
+            Err(error) => return Err(refused(&error, pin.as_ref(), &range)),
+        };
+        self.answered(begun.elapsed());
+        let now = Pin::of(&got.meta);
+        if pin.as_ref().is_some_and(|before| !before.agrees(&now)) {
+            return Err(Trouble::Changed(now.size));
+        }
+        // From now on the ETag is known, and asked for.
+        *pin = Some(now.clone());
+        self.drain(got.into_stream(), &now, range, received, sink).await
+    }
+
+    async fn drain(
+        &self,
+        mut body: BoxStream<'static, object_store::Result<bytes::Bytes>>,
+        pin: &Pin,
+        range: Range<u64>,
+        received: &mut u64,
+        sink: &mut (impl FnMut(&Pin, &[u8]) + Send),
+    ) -> Result<(), Trouble> {
+        let stall = self.transfer().stall;
+        let wanted = range.end - range.start;
+        let mut here = 0;
+        while here < wanted {
+            match tokio::time::timeout(stall, body.next()).await.map_err(|_| Trouble::Stalled(stall))? {
+                Some(Ok(piece)) => {
+                    let length = (piece.len() as u64).min(wanted - here);
+                    sink(pin, &piece[..length as usize]);
+                    here += length;
+                    *received += length;
+                }
+                Some(Err(error)) => {
+                    let fault = Fault::new(&error);
+                    return Err(Trouble::Refused(Fault { kind: super::fault::Kind::Passing, ..fault }));
+                }
+                None => return Err(Trouble::Cut { received: here, wanted }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks, and asks again beside it if the answer takes unusually long; the first answer counts.
+    async fn ask(
+        &self,
+        opened: &Opened,
+        path: &Path,
+        options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        let first = Box::pin(opened.store.get_opts(path, options.clone()));
+        let Some(after) = self.hedge_after() else { return first.await };
+        let first = match select(first, Box::pin(tokio::time::sleep(after))).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(((), first)) => first,
+        };
+        let second = Box::pin(opened.store.get_opts(path, options));
+        match select(first, second).await {
+            Either::Left((Ok(got), _)) | Either::Right((Ok(got), _)) => Ok(got),
+            Either::Left((Err(_), second)) => second.await,
+            Either::Right((Err(_), first)) => first.await,
+        }
+    }
+
+    /// Fills `into` with the bytes from the want's start on, large ranges in parallel parts.
+    pub(super) async fn fill(&self, want: Want, into: &mut [u8]) -> Result<()> {
+        let (part, parallel) = (self.transfer().part_size, self.transfer().parallel_parts);
+        let start = want.range.start;
+        let parts = into.chunks_mut(part as usize).enumerate().map(|(number, room)| {
+            let from = start + number as u64 * part;
+            let want = Want { range: from..from + room.len() as u64, ..want.clone() };
+            async move {
+                let mut at = 0;
+                self.fetch(want, |_, piece| {
+                    room[at..at + piece.len()].copy_from_slice(piece);
+                    at += piece.len();
+                })
+                .await
+            }
+        });
+        let mut running = stream::iter(parts).buffer_unordered(parallel);
+        while let Some(done) = running.next().await {
+            done?;
+        }
+        Ok(())
+    }
+}
+
+/// A range that the server says is not there belongs to an object that became shorter.
+fn refused(error: &object_store::Error, pin: Option<&Pin>, range: &Range<u64>) -> Trouble {
+    let fault = Fault::new(error);
+    let past_end = fault.words.contains("status code: 416") || fault.words.contains("InvalidRange");
+    match pin {
+        Some(pin) if past_end && range.end <= pin.size => Trouble::Changed(range.start),
+        _ => Trouble::Refused(fault),
+    }
+}

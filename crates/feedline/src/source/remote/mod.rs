@@ -1,0 +1,337 @@
+//! Objects in S3 and its like, Google Cloud Storage, Azure, and behind http(s).
+//!
+//! Async ends in this folder: nothing else names `tokio`, `object_store`, `bytes` or `futures_util`
+//! (`tests/layering.rs` sees to it). Outside, a read blocks the thread that needs the bytes; what the loader's order
+//! makes foreseeable is fetched beforehand through [`Source::prefetch`].
+//!
+//! Every answer must agree with what the object was when it was first seen (ETag, or time of change, and length):
+//! bytes of two versions are never mixed, not even when a body breaks off and is resumed.
+
+mod connection;
+mod fault;
+mod fetch;
+mod options;
+mod profile;
+mod runtime;
+mod staged;
+mod store;
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{ListResult, ObjectMeta};
+
+use self::connection::{Connection, Patience};
+use self::fetch::{Pin, Want};
+use self::options::Options;
+pub(crate) use self::options::bytes;
+pub(crate) use self::store::{Address, Scheme};
+use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, past_end, to_usize};
+use crate::error::{Error, Location, Result};
+
+/// A bucket and a prefix in it, or a web server and a folder of it.
+#[derive(Debug)]
+pub struct RemoteSource {
+    address: Address,
+    uri: String,
+    line: Arc<Line>,
+}
+
+/// How to reach the store, in this process and in its forks.
+#[derive(Debug)]
+struct Line {
+    address: Address,
+    options: Options,
+    /// Made anew in a forked child, which has none of the parent's threads.
+    connection: Mutex<Arc<Connection>>,
+    /// Set when a listing came without ETags, as some servers' do: versions are then told by time, everywhere alike.
+    by_time: AtomicBool,
+}
+
+impl Line {
+    fn connection(&self) -> Result<Arc<Connection>> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection.process != std::process::id() {
+            let fresh = Arc::new(Connection::new(&self.address, &self.options)?);
+            // The parent's connection may wait for the parent's threads when it is dropped.
+            std::mem::forget(std::mem::replace(&mut *connection, fresh));
+        }
+        Ok(connection.clone())
+    }
+}
+
+impl RemoteSource {
+    /// The folder that `address` names. Nothing is asked yet.
+    pub(crate) fn new(address: Address, storage: &Storage) -> Result<Self> {
+        let options = Options::parse(address.scheme.name(), &storage.options)?;
+        let connection = Mutex::new(Arc::new(Connection::new(&address, &options)?));
+        let line =
+            Arc::new(Line { address: address.clone(), options, connection, by_time: AtomicBool::new(false) });
+        Ok(RemoteSource { uri: address.uri(), address, line })
+    }
+
+    /// Opens a uri's folder: `s3://bucket/prefix`, `https://host/folder`.
+    pub fn open_uri(uri: &str, storage: &Storage) -> Result<Self> {
+        RemoteSource::new(Address::parse(uri)?, storage)
+    }
+
+    fn place(&self, name: &str) -> Location {
+        let place = Location::new(&self.uri);
+        if name.is_empty() { place } else { place.with_shard(name) }
+    }
+
+    fn path(&self, name: &str) -> Result<Path> {
+        let key = match (self.address.key.as_str(), name.trim_matches('/')) {
+            ("", name) => name.to_owned(),
+            (key, "") => key.to_owned(),
+            (key, name) => format!("{key}/{name}"),
+        };
+        Path::parse(key).map_err(|e| Error::data(self.place(name), format!("not a name for an object: {e}")))
+    }
+
+    /// An object's name below the root.
+    fn name(&self, path: &Path) -> Option<String> {
+        let below = path.as_ref().strip_prefix(&self.address.key)?;
+        let name = if self.address.key.is_empty() { below } else { below.strip_prefix('/')? };
+        (!name.is_empty()).then(|| name.to_owned())
+    }
+
+    fn no_listing(&self) -> Error {
+        let reason = "a web server does not list its files; name them (braces such as part-{000..011}.tar are \
+                      expanded), or open a format that has an index";
+        Error::storage("listing", self.place(""), io::Error::new(io::ErrorKind::Unsupported, reason))
+    }
+
+    fn nothing(&self, folder: &str) -> Error {
+        let error = io::Error::new(io::ErrorKind::NotFound, "nothing lies below this name");
+        Error::storage("listing", self.place(folder), error)
+    }
+
+    /// Whether anything lies below: one page of a listing.
+    pub(crate) fn is_folder(&self) -> Result<bool> {
+        let (connection, path) = (self.line.connection()?, self.path("")?);
+        let looking = async {
+            let mut patience = Patience::new(&connection, "listing", self.place(""), None);
+            loop {
+                let opened = connection.opened();
+                let mut found = opened.store.list(Some(&path));
+                match tokio::time::timeout(connection.transfer().stall, found.next()).await {
+                    Ok(None) => return Ok(false),
+                    Ok(Some(Ok(_))) => return Ok(true),
+                    Ok(Some(Err(error))) => patience.endure_error(&error, 0).await?,
+                    Err(_) => patience.endure_stall(0).await?,
+                }
+            }
+        };
+        connection.wait(looking)
+    }
+
+    /// What the object is now; `None` if there is none. A range that is on its way tells it too.
+    fn look(&self, name: &str) -> Result<Option<Pin>> {
+        let connection = self.line.connection()?;
+        if let Some(pin) = connection.stage.any(name).and_then(|staged| staged.pin()) {
+            return Ok(Some(pin));
+        }
+        connection.wait(connection.head(&self.path(name)?, self.place(name)))
+    }
+}
+
+/// Objects below `prefix`, page by page; a broken listing goes on after the last name it gave.
+async fn list_all(connection: &Connection, prefix: &Path, place: Location) -> Result<Vec<ObjectMeta>> {
+    let mut patience = Patience::new(connection, "listing", place, None);
+    let mut found: Vec<ObjectMeta> = Vec::new();
+    'again: loop {
+        let opened = connection.opened();
+        let mut pages = match found.last() {
+            Some(last) => opened.store.list_with_offset(Some(prefix), &last.location),
+            None => opened.store.list(Some(prefix)),
+        };
+        loop {
+            let received = found.len() as u64 * 1024;
+            match tokio::time::timeout(connection.transfer().stall, pages.next()).await {
+                Ok(Some(Ok(meta))) => found.push(meta),
+                Ok(None) => return Ok(found),
+                Ok(Some(Err(error))) => {
+                    patience.endure_error(&error, received).await?;
+                    continue 'again;
+                }
+                Err(_) => {
+                    patience.endure_stall(received).await?;
+                    continue 'again;
+                }
+            }
+        }
+    }
+}
+
+async fn list_folder(connection: &Connection, folder: &Path, place: Location) -> Result<ListResult> {
+    let mut patience = Patience::new(connection, "listing", place, None);
+    loop {
+        let opened = connection.opened();
+        let listing = opened.store.list_with_delimiter(Some(folder));
+        match tokio::time::timeout(connection.transfer().stall * 4, listing).await {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(error)) => patience.endure_error(&error, 0).await?,
+            Err(_) => patience.endure_stall(0).await?,
+        }
+    }
+}
+
+/// Some tools put an empty object where a folder begins; it is nobody's sample.
+fn without_markers(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let folders: std::collections::HashSet<String> = entries
+        .iter()
+        .flat_map(|e| e.name.match_indices('/').map(|(at, _)| e.name[..at].to_owned()).collect::<Vec<_>>())
+        .collect();
+    entries.retain(|e| e.size > 0 || !folders.contains(&e.name));
+    entries
+}
+
+impl Source for RemoteSource {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn largest_request(&self) -> u64 {
+        self.line.options.transfer.part_size
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing> {
+        if self.address.scheme == Scheme::Http {
+            return Err(self.no_listing());
+        }
+        let (connection, path) = (self.line.connection()?, self.path(prefix)?);
+        let found = connection.wait(list_all(&connection, &path, self.place(prefix)))?;
+        if found.is_empty() {
+            return Err(self.nothing(prefix));
+        }
+        let by_time = !found.iter().all(|meta| Pin::of(meta).is_tagged());
+        if by_time {
+            self.line.by_time.store(true, Ordering::Relaxed);
+        }
+        let entry = |meta: &ObjectMeta| {
+            let name = self.name(&meta.location)?;
+            Some(Entry { name, size: meta.size, version: Pin::of(meta).version(by_time) })
+        };
+        Ok(Listing {
+            entries: without_markers(found.iter().filter_map(entry).collect()),
+            problems: Vec::new(),
+        })
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        Ok(self.look(name)?.is_some())
+    }
+
+    /// A web server has no listing; formats with an index are found all the same.
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        if self.address.scheme == Scheme::Http {
+            return Ok(Vec::new());
+        }
+        let (connection, path) = (self.line.connection()?, self.path(folder)?);
+        let found = connection.wait(list_folder(&connection, &path, self.place(folder)))?;
+        let last = |path: &Path| path.filename().map(str::to_owned);
+        let folders = found.common_prefixes.iter().filter_map(|p| last(p).map(|name| name + "/"));
+        let markers: Vec<&Path> = found.common_prefixes.iter().chain([&path]).collect();
+        let real = |meta: &&ObjectMeta| meta.size > 0 || !markers.contains(&&meta.location);
+        let names: Vec<String> = found
+            .objects
+            .iter()
+            .filter(real)
+            .filter_map(|meta| last(&meta.location))
+            .chain(folders)
+            .collect();
+        if names.is_empty() {
+            return Err(self.nothing(folder));
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+        let missing = || Error::storage("opening", self.place(name), io::ErrorKind::NotFound.into());
+        Ok(Arc::new(RemoteObject {
+            name: name.to_owned(),
+            place: self.place(name),
+            path: self.path(name)?,
+            pin: self.look(name)?.ok_or_else(missing)?,
+            line: self.line.clone(),
+        }))
+    }
+
+    fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
+        let (path, place) = (self.path(name)?, self.place(name));
+        let pin = Pin::seen(into.len() as u64, version);
+        RemoteObject { name: name.to_owned(), place, path, pin, line: self.line.clone() }.read_at(0, into)
+    }
+
+    fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
+        let connection = self.line.connection().ok()?;
+        let pin = seen.map(|seen| Pin::seen(seen.size, seen.version));
+        let want = Want { path: self.path(name).ok()?, place: self.place(name), range, pin };
+        Some(Ticket::new(staged::begin(&connection, name, want)))
+    }
+}
+
+/// One object, pinned to what it was when opened.
+#[derive(Debug)]
+struct RemoteObject {
+    name: String,
+    place: Location,
+    path: Path,
+    pin: Pin,
+    line: Arc<Line>,
+}
+
+impl RemoteObject {
+    fn check(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.pin.size {
+            return Ok(());
+        }
+        Err(past_end(self.place.clone(), range, self.pin.size))
+    }
+}
+
+impl Object for RemoteObject {
+    fn size(&self) -> u64 {
+        self.pin.size
+    }
+
+    fn version(&self) -> u64 {
+        self.pin.version(self.line.by_time.load(Ordering::Relaxed))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(into.len() as u64);
+        self.check(&range)?;
+        if into.is_empty() {
+            return Ok(());
+        }
+        let connection = self.line.connection()?;
+        if let Some(staged) = connection.stage.find(&self.name, &range)
+            && staged.read(offset, into, &self.pin, &self.place)?
+        {
+            return Ok(());
+        }
+        let (path, place) = (self.path.clone(), self.place.clone());
+        let want = Want { path, place, range, pin: Some(self.pin.clone()) };
+        connection.wait(connection.fill(want, into))
+    }
+
+    fn hold(&self, range: Range<u64>) -> Result<Held> {
+        self.check(&range)?;
+        let mut bytes = vec![0; to_usize(range.end - range.start, &self.place.uri, &self.name)?];
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Held::Owned(bytes.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

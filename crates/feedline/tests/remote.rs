@@ -1,0 +1,303 @@
+//! Training from a bucket: the same batches as from local files, whatever the network does, within memory.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use feedline::{
+    Dataset, DecodeMode, DiskCache, Loader, LoaderOptions, OpenOptions, PackOptions, Shuffle, Storage, pack,
+};
+use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
+use support::{bitmap, tar};
+
+const HELPER: &str = "FEEDLINE_CACHE_HELPER";
+
+/// The same pictures as every format that can be written here, below `bucket/`: (what to open, name).
+const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
+
+fn storage(endpoint: &str, more: &[(&str, &str)]) -> Storage {
+    let given = [("key", ACCESS_KEY), ("secret", SECRET_KEY), ("endpoint_url", endpoint)];
+    let options = given.iter().chain(more).map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    Storage { options, cache_dir: None }
+}
+
+fn open(uri: &str, storage: &Storage) -> feedline::Result<Dataset> {
+    Dataset::open_all(&[uri.to_owned()], &OpenOptions { storage: storage.clone(), ..OpenOptions::default() })
+}
+
+/// A folder that an S3 server shows as one bucket, with `count` pictures in every format.
+fn bucket(count: usize, side: u32) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let bucket = root.path().join("bucket");
+    let mut samples = Vec::new();
+    for number in 0..count {
+        let picture = bitmap(side + number as u32 % 5, number as u64);
+        let path = bucket.join(format!("photos/c{}/{number:04}.bmp", number % 3));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, &picture).unwrap();
+        samples.push((format!("{number:04}"), picture, number % 3));
+    }
+    std::fs::create_dir_all(bucket.join("shards")).unwrap();
+    for (number, shard) in samples.chunks(count.div_ceil(3)).enumerate() {
+        let members: Vec<(String, Vec<u8>)> = shard
+            .iter()
+            .flat_map(|(key, picture, label)| {
+                [
+                    (format!("{key}.bmp"), picture.clone()),
+                    (format!("{key}.cls"), label.to_string().into_bytes()),
+                ]
+            })
+            .collect();
+        std::fs::write(bucket.join(format!("shards/{number:03}.tar")), tar(&members)).unwrap();
+    }
+    let photos = Dataset::open(bucket.join("photos").display().to_string()).unwrap();
+    let parts = PackOptions { part_bytes: Some(100_000), workers: 1, ..PackOptions::default() };
+    pack(&**photos.format(), bucket.join("packed"), &parts, &()).unwrap();
+    root
+}
+
+fn undecoded(batch_size: u64, shuffle: Shuffle) -> LoaderOptions {
+    LoaderOptions::default()
+        .with_batch_size(batch_size)
+        .with_shuffle(shuffle)
+        .with_seed(5)
+        .with_num_workers(2)
+        .with_decode(DecodeMode::None)
+}
+
+/// Every byte of every column of every batch of an epoch.
+fn epoch(loader: &Loader, number: u64) -> feedline::Result<Vec<Vec<Vec<u8>>>> {
+    loader
+        .epoch(number)?
+        .map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect()))
+        .collect()
+}
+
+#[test]
+fn bytes_and_order_from_s3_equal_the_local_ones_in_every_format() {
+    let root = bucket(60, 24);
+    let server = Server::s3(root.path());
+    let cache = tempfile::tempdir().unwrap();
+    for (name, format) in FORMATS {
+        let local = Dataset::open(root.path().join("bucket").join(name).display().to_string()).unwrap();
+        let plain = storage(&server.url(), &[]);
+        let cached = Storage { cache_dir: Some(cache.path().to_owned()), ..plain.clone() };
+        for (kind, storage) in [("streamed", &plain), ("cached", &cached)] {
+            let remote = open(&format!("s3://bucket/{name}"), storage).unwrap();
+            assert_eq!((remote.format_name(), remote.len()), (format, local.len()));
+            for shuffle in [Shuffle::Off, Shuffle::Full, Shuffle::Block] {
+                let near = Loader::new(local.clone(), undecoded(7, shuffle)).unwrap();
+                let far = Loader::new(remote.clone(), undecoded(7, shuffle)).unwrap();
+                for number in 0..2 {
+                    assert!(
+                        epoch(&near, number).unwrap() == epoch(&far, number).unwrap(),
+                        "{format}, {kind}, {shuffle:?}, epoch {number}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(DiskCache::open(cache.path()).unwrap().verify().unwrap().damaged.is_empty());
+}
+
+#[test]
+fn a_pack_and_tars_come_over_plain_http() {
+    let root = bucket(20, 16);
+    let server = Server::http(&root.path().join("bucket"));
+    for (name, near) in [("packed/", "packed"), ("shards/00{0..2}.tar", "shards/*.tar")] {
+        let remote = open(&format!("{}/{name}", server.url()), &Storage::default()).unwrap();
+        let local = Dataset::open(root.path().join("bucket").join(near).display().to_string()).unwrap();
+        let near = Loader::new(local, undecoded(6, Shuffle::Full)).unwrap();
+        let far = Loader::new(remote, undecoded(6, Shuffle::Full)).unwrap();
+        assert!(epoch(&near, 3).unwrap() == epoch(&far, 3).unwrap(), "{name}");
+    }
+}
+
+/// Faults that pass. Every one costs time; none may cost a byte.
+const PASSING: [Fault; 9] = [
+    Fault::Delay(60),
+    Fault::Throttle(2_000_000),
+    Fault::Truncate(0),
+    Fault::Truncate(700),
+    Fault::Reset(300),
+    Fault::ServerError,
+    Fault::SlowDown,
+    Fault::Expired,
+    Fault::Stall(200),
+];
+
+/// `FEEDLINE_CHAOS_EPOCHS=200` for the long version; this one is for every day.
+#[test]
+fn chaos_costs_time_but_no_byte() {
+    let epochs: u64 = std::env::var("FEEDLINE_CHAOS_EPOCHS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let root = bucket(24, 16);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    let patient = storage(&proxy.url(), &[("stall_timeout", "0.25"), ("retry_seconds", "60")]);
+    let cache = tempfile::tempdir().unwrap();
+    for (at, (name, format)) in FORMATS.into_iter().enumerate() {
+        let local = Dataset::open(root.path().join("bucket").join(name).display().to_string()).unwrap();
+        let near = Loader::new(local, undecoded(5, Shuffle::Full)).unwrap();
+        let mut random = Random::new(at as u64, 6, &PASSING);
+        proxy.set(move |_| random.draw());
+        let cached = Storage { cache_dir: Some(cache.path().to_owned()), ..patient.clone() };
+        let storage = if at == 1 { &cached } else { &patient };
+        let far =
+            Loader::new(open(&format!("s3://bucket/{name}"), storage).unwrap(), undecoded(5, Shuffle::Full));
+        let far = far.unwrap();
+        for number in 0..epochs {
+            let expected = epoch(&near, number).unwrap();
+            assert!(epoch(&far, number).unwrap() == expected, "{format}, epoch {number}");
+        }
+        proxy.set(|_| Fault::None);
+    }
+    assert!(proxy.counts().faults() > 20, "{}", proxy.counts().faults());
+}
+
+#[test]
+fn faults_that_do_not_pass_are_one_clear_error_within_the_stated_time() {
+    let root = bucket(12, 16);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    let limits = [("stall_timeout", "0.3"), ("retry_seconds", "1.5")];
+    for (fault, word) in [
+        (Fault::Stall(10), "no byte came"),
+        (Fault::Truncate(10), "end of file"),
+        (Fault::SlowDown, "503"),
+        (Fault::Denied, "403"),
+        (Fault::Missing, "404"),
+        (Fault::OtherVersion, "changed"),
+    ] {
+        proxy.set(|_| Fault::None);
+        let dataset = open("s3://bucket/packed", &storage(&proxy.url(), &limits)).unwrap();
+        let loader = Loader::new(dataset, undecoded(4, Shuffle::Off)).unwrap();
+        proxy.set(move |_| fault);
+        let begun = Instant::now();
+        let message = epoch(&loader, 0).unwrap_err().to_string();
+        assert!(begun.elapsed() < Duration::from_secs(6), "{fault:?}: {:?}", begun.elapsed());
+        assert!(message.contains(word), "{fault:?}: {message}");
+        // Whoever gives up does not wait for the network.
+        let begun = Instant::now();
+        drop(loader);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{fault:?}: {:?}", begun.elapsed());
+    }
+}
+
+/// A corrupt byte is noticed by formats that have checksums.
+#[test]
+fn a_pack_notices_a_corrupt_byte() {
+    let root = bucket(12, 40);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    let dataset = open("s3://bucket/packed", &storage(&proxy.url(), &[])).unwrap();
+    let loader = Loader::new(dataset, undecoded(12, Shuffle::Off)).unwrap();
+    proxy.set(|_| Fault::Corrupt(3000));
+    let message = epoch(&loader, 0).unwrap_err().to_string();
+    assert!(message.contains("checksum"), "{message}");
+}
+
+#[test]
+fn the_first_batch_takes_fewer_than_five_round_trips() {
+    let root = bucket(200, 64);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    const TRIP: u64 = 200;
+    for (name, format) in FORMATS {
+        proxy.set(|_| Fault::None);
+        let dataset = open(&format!("s3://bucket/{name}"), &storage(&proxy.url(), &[])).unwrap();
+        let loader = Loader::new(dataset, undecoded(16, Shuffle::Full)).unwrap();
+        proxy.set(|_| Fault::Delay(TRIP));
+        let begun = Instant::now();
+        let mut running = loader.epoch(0).unwrap();
+        running.next_batch().unwrap().unwrap();
+        let trips = begun.elapsed().as_millis() as f64 / TRIP as f64;
+        assert!(trips < 5.0, "{format}: {trips:.1} round trips");
+        // Sixteen samples one after the other by two threads would take eight.
+        drop(running);
+    }
+}
+
+#[test]
+fn memory_stays_within_the_budget_under_a_slow_consumer_and_a_slow_server() {
+    let root = bucket(240, 128);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    let budget = 4u64 << 20;
+    for (name, format) in FORMATS {
+        for fault in [Fault::None, Fault::Throttle(3_000_000)] {
+            proxy.set(|_| Fault::None);
+            let dataset = open(&format!("s3://bucket/{name}"), &storage(&proxy.url(), &[])).unwrap();
+            let options = undecoded(8, Shuffle::Full).with_memory_budget(budget);
+            let loader = Loader::new(dataset, options).unwrap();
+            proxy.set(move |_| fault);
+            let mut running = loader.epoch(0).unwrap();
+            for _ in 0..10 {
+                std::thread::sleep(Duration::from_millis(if fault == Fault::None { 30 } else { 1 }));
+                running.next_batch().unwrap().unwrap();
+            }
+            let (batches, ahead) = (loader.stats().memory.peak_bytes, running.read_ahead_peak_bytes());
+            assert!(ahead > 0, "{format}: nothing was read ahead");
+            assert!(ahead <= budget / 2, "{format}, {fault:?}: {ahead} bytes read ahead");
+            assert!(batches + ahead <= budget, "{format}, {fault:?}: {batches} + {ahead}");
+        }
+    }
+}
+
+/// Not a test of its own: the process that the test below starts and kills.
+#[test]
+fn helper() {
+    let Ok(arguments) = std::env::var(HELPER) else { return };
+    let [endpoint, cache] = arguments.split('\n').collect::<Vec<_>>()[..] else { panic!("two lines") };
+    read_through(endpoint, Path::new(cache), None);
+}
+
+/// Epochs through the cache; compared with what is expected, if it is.
+fn read_through(endpoint: &str, cache: &Path, expected: Option<&Vec<Vec<Vec<u8>>>>) {
+    let cached =
+        Storage { cache_dir: Some(cache.to_owned()), ..storage(endpoint, &[("cache_bytes", "1MB")]) };
+    let dataset = open("s3://bucket/packed", &cached).unwrap();
+    let loader = Loader::new(dataset, undecoded(8, Shuffle::Full)).unwrap();
+    for _ in 0..if expected.is_some() { 1 } else { 1000 } {
+        let found = epoch(&loader, 0).unwrap();
+        assert!(expected.is_none_or(|expected| found == *expected));
+    }
+}
+
+fn start(endpoint: &str, cache: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper", "--nocapture"])
+        .env(HELPER, format!("{endpoint}\n{}", cache.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// `FEEDLINE_KILL_ROUNDS=50` for the long version.
+#[test]
+fn killing_one_of_two_processes_leaves_the_other_and_the_cache_whole() {
+    let rounds: u64 = std::env::var("FEEDLINE_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
+    let root = bucket(150, 96);
+    let server = Server::s3(root.path());
+    let local = Dataset::open(root.path().join("bucket/packed").display().to_string()).unwrap();
+    let expected = epoch(&Loader::new(local, undecoded(8, Shuffle::Full)).unwrap(), 0).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let cache: PathBuf = folder.path().join("cache");
+    for round in 0..rounds {
+        let mut victim = start(&server.url(), &cache);
+        std::thread::sleep(Duration::from_millis(40 + round * 37 % 300));
+        std::thread::scope(|scope| {
+            scope.spawn(|| read_through(&server.url(), &cache, Some(&expected)));
+            std::thread::sleep(Duration::from_millis(round * 13 % 60));
+            victim.kill().unwrap();
+        });
+        victim.wait().unwrap();
+        let report = DiskCache::open(&cache).unwrap().verify().unwrap();
+        assert!(report.damaged.is_empty() && report.blocks > 0, "round {round}: {report:?}");
+        assert!(report.bytes <= 1_000_000, "round {round}: {} bytes", report.bytes);
+        // Opening cleared away what the dead process had begun.
+        assert_eq!(std::fs::read_dir(cache.join("tmp")).unwrap().count(), 0, "round {round}");
+    }
+}
