@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Bench(BenchArgs),
+    Cache(CacheArgs),
     Doctor(DoctorArgs),
     Demo(DemoArgs),
 }
@@ -41,6 +42,7 @@ impl Command {
             Command::Inspect(args) => args.json,
             Command::Verify(args) => args.json,
             Command::Bench(args) => args.json,
+            Command::Cache(args) => args.json,
             Command::Doctor(args) => args.json,
             Command::Demo(_) => false,
         }
@@ -304,6 +306,36 @@ pub(crate) enum RecipeChoice {
     Train,
     Validation,
     All,
+}
+
+/// Look after a cache of remote data: list it, check it, empty it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  feedline cache ls /scratch/cache
+  feedline cache verify /scratch/cache --json
+  feedline cache clear /scratch/cache")]
+pub(crate) struct CacheArgs {
+    /// What to do
+    #[arg(value_enum)]
+    pub(crate) command: CacheCommand,
+    /// The folder that was given as cache_dir
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to do with a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheCommand {
+    /// Say what is in it, by object
+    Ls,
+    /// Compare every block with its checksum; exit code 1 if one is damaged
+    Verify,
+    /// Remove every block
+    Clear,
 }
 
 /// Look at this machine: what feedline can use, what limits it, what to change

@@ -1,40 +1,55 @@
-//! The page cache: dropping single files from it, so that a first epoch is cold.
+//! `feedline cache`: what is in a cache folder, whether it is whole, and away with it.
 
-use std::fs::File;
-use std::path::PathBuf;
+use feedline::DiskCache;
+use serde_json::json;
 
-/// What dropping achieved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dropped {
-    /// Files the system was asked to forget.
-    pub(crate) files: u64,
-    /// Files for which it could not be asked.
-    pub(crate) refused: u64,
-}
+use crate::args::{CacheArgs, CacheCommand};
+use crate::failure::Failure;
+use crate::report::{Output, Table};
+use crate::{ExitCode, units};
 
-/// Asks the system to forget these files. Pages that some process has mapped stay, so call it before opening.
-///
-/// The advice may be ignored (tmpfs has no other place for the pages); what really came from storage afterwards is
-/// told by [`storage_read`](crate::machine::storage_read).
-pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> Dropped {
-    let mut dropped = Dropped { files: 0, refused: 0 };
-    for (path, _) in files {
-        match File::open(path).map_err(|_| ()).and_then(|file| forget(&file)) {
-            Ok(()) => dropped.files += 1,
-            Err(()) => dropped.refused += 1,
-        }
+/// Runs the command.
+pub(crate) fn run(args: &CacheArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    let cache = DiskCache::open(&args.folder)?;
+    match args.command {
+        CacheCommand::Ls => list(&cache, output),
+        CacheCommand::Verify => verify(&cache, output),
+        CacheCommand::Clear => clear(&cache, output),
     }
-    dropped
 }
 
-#[cfg(target_os = "linux")]
-fn forget(file: &File) -> Result<(), ()> {
-    // Pages not yet written cannot be forgotten.
-    let _ = file.sync_data();
-    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).map_err(|_| ())
+fn list(cache: &DiskCache, output: &mut Output) -> Result<ExitCode, Failure> {
+    let entries = cache.entries()?;
+    output.document(|| json!({ "objects": entries }));
+    let mut table = Table::new("rrl");
+    for entry in &entries {
+        let share = 100.0 * entry.cached as f64 / entry.size.max(1) as f64;
+        table.row([
+            units::bytes(entry.cached),
+            format!("{share:.0} %"),
+            format!("{}/{}", entry.uri, entry.name),
+        ]);
+    }
+    output.table(&table);
+    let all: u64 = entries.iter().map(|entry| entry.cached).sum();
+    output.line(format!("{} of {}", units::bytes(all), units::counted(entries.len() as u64, "object")));
+    Ok(ExitCode::Ok)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn forget(_: &File) -> Result<(), ()> {
-    Err(())
+fn verify(cache: &DiskCache, output: &mut Output) -> Result<ExitCode, Failure> {
+    let report = cache.verify()?;
+    output.document(|| serde_json::to_value(&report).expect("a report is plain data"));
+    for path in &report.damaged {
+        output.line(format!("damaged: {path}"));
+    }
+    let whole = units::counted(report.blocks, "block");
+    output.line(format!("{whole} whole, {}; {} damaged", units::bytes(report.bytes), report.damaged.len()));
+    Ok(if report.damaged.is_empty() { ExitCode::Ok } else { ExitCode::Data })
+}
+
+fn clear(cache: &DiskCache, output: &mut Output) -> Result<ExitCode, Failure> {
+    let (blocks, bytes) = cache.clear()?;
+    output.document(|| json!({ "blocks": blocks, "bytes": bytes }));
+    output.line(format!("removed {}, {}", units::counted(blocks, "block"), units::bytes(bytes)));
+    Ok(ExitCode::Ok)
 }

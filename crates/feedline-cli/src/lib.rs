@@ -1,4 +1,4 @@
-//! The `feedline` command: `pack`, `convert`, `inspect`, `verify`, `bench`, `doctor` and `demo`.
+//! The `feedline` command: `pack`, `convert`, `inspect`, `verify`, `bench`, `cache`, `doctor` and `demo`.
 //!
 //! [`run`] is all there is: the binary calls it, and so does `python -m feedline`. One implementation, one help text.
 //! Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
@@ -18,6 +18,7 @@ mod interrupt;
 mod machine;
 mod manifest;
 mod pack;
+mod page_cache;
 mod progress;
 mod report;
 mod units;
@@ -94,6 +95,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure>
         Command::Inspect(args) => inspect::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Bench(args) => bench::run(args, output),
+        Command::Cache(args) => cache::run(args, output),
         Command::Doctor(_) => Ok(doctor::run(output)),
         Command::Demo(args) => demo::run(args, output),
     }

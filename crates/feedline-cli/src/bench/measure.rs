@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::recipe::Recipe;
 use crate::args::BenchArgs;
-use crate::{cache, data, machine};
+use crate::{data, machine, page_cache};
 
 /// What all recipes share.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Epoch {
 
 /// Runs all epochs of `recipe`.
 pub(crate) fn run(recipe: Recipe, args: &BenchArgs, setup: &Setup) -> Result<Run> {
-    let dropped = cache::drop_files(&setup.files);
+    let dropped = page_cache::drop_files(&setup.files);
     let storage_before = machine::storage_read();
     let begun = Instant::now();
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;

@@ -1,6 +1,7 @@
 //! The command from the outside, as a shell runs it. One module per command; `kit` makes data and runs the binary.
 
 mod bench;
+mod cache;
 mod convert;
 mod demo;
 mod doctor;

@@ -1,0 +1,40 @@
+//! The page cache: dropping single files from it, so that a first epoch is cold.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+/// What dropping achieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Files the system was asked to forget.
+    pub(crate) files: u64,
+    /// Files for which it could not be asked.
+    pub(crate) refused: u64,
+}
+
+/// Asks the system to forget these files. Pages that some process has mapped stay, so call it before opening.
+///
+/// The advice may be ignored (tmpfs has no other place for the pages); what really came from storage afterwards is
+/// told by [`storage_read`](crate::machine::storage_read).
+pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> Dropped {
+    let mut dropped = Dropped { files: 0, refused: 0 };
+    for (path, _) in files {
+        match File::open(path).map_err(|_| ()).and_then(|file| forget(&file)) {
+            Ok(()) => dropped.files += 1,
+            Err(()) => dropped.refused += 1,
+        }
+    }
+    dropped
+}
+
+#[cfg(target_os = "linux")]
+fn forget(file: &File) -> Result<(), ()> {
+    // Pages not yet written cannot be forgotten.
+    let _ = file.sync_data();
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).map_err(|_| ())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &File) -> Result<(), ()> {
+    Err(())
+}
