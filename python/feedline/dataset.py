@@ -141,6 +141,9 @@ def storage_text(options: Mapping[str, object] | None, cache_dir: Uri | None = N
     def text(value: object) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
+    nested = [name for name, value in (options or {}).items() if isinstance(value, Mapping)]
+    if nested:
+        raise OptionError(f"storage_options: {nested[0]} is a mapping; name each setting by itself")
     named = {name: text(value) for name, value in (options or {}).items() if value is not None}
     return json.dumps({"options": named, "cache_dir": None if cache_dir is None else os.fspath(cache_dir)})
 

@@ -85,6 +85,8 @@ class Loader:
         given = {name: arguments[name] for name in DEFAULTS if arguments[name] is not _UNSET}
         knobs = {**DEFAULTS, **(options.given() if options is not None else {}), **given}
         self._dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        if knobs["cache_dir"] is not None:
+            self._dataset = _cached(self._dataset, knobs["cache_dir"])
         self._knobs = _resolve(knobs)
         self._converter = Converter(self._knobs)
         self._next = (0, 0)
@@ -324,14 +326,20 @@ class _Batches:
             self._core.close()
 
 
+def _cached(dataset: Dataset, folder: Uri) -> Dataset:
+    """The data set behind a disk cache; a setting that would change nothing is a mistake."""
+    cached = dataset.cached(folder, pack=False)
+    if cached._core.spec() == dataset._core.spec():  # noqa: SLF001 - same package
+        raise OptionError("cache_dir: local data need no cache")
+    return cached
+
+
 def _resolve(knobs: dict[str, Any]) -> dict[str, Any]:
     """Knobs with everything found out that can be found out once: ranks, sampler, names of types."""
     knobs = dict(knobs)
     knobs["rank"], knobs["world_size"] = discover(knobs["rank"], knobs["world_size"])
     knobs["dtype"] = _name("dtype", knobs["dtype"], ("float32", "float16", "bfloat16", "uint8"))
     knobs["memory_format"] = _name("memory_format", knobs["memory_format"], ("channels_first", "channels_last"))
-    if knobs["cache_dir"] is not None:
-        raise OptionError("cache_dir: this version reads local data only, which need no cache")
     context = knobs["multiprocessing_context"]
     if context not in ("fork", "spawn", "forkserver") and not hasattr(context, "Process"):
         raise OptionError("multiprocessing_context: not one of 'fork', 'spawn', 'forkserver', nor a context")

@@ -41,8 +41,8 @@ DEFAULTS: dict[str, Any] = {
 }
 
 REFUSED: dict[str, str] = {
-    "part_size": "for reads from object stores; this version reads local data only",
-    "max_inflight_parts": "for reads from object stores; this version reads local data only",
+    "part_size": "a property of the connection: say storage_options={'part_size': ...} in fl.open",
+    "max_inflight_parts": "a property of the connection: say storage_options={'max_inflight_parts': ...} in fl.open",
     "page_cache": "not adjustable: samples are read with pread, once each, and the kernel's own read-ahead is kept",
     "loading_mode": "batches always come in order, whatever the order in which reads finish",
     "worker_init_fn": "workers are threads of the engine and run no Python",

@@ -1,0 +1,101 @@
+"""Data in a bucket and behind http, from Python: real servers on loopback, started here."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import feedline as fl
+import numpy as np
+import pytest
+from pictures import make_folder
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class Servers(NamedTuple):
+    """Where the test servers are, and the folder that they show."""
+
+    folder: Path
+    http: str
+    options: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """S3 and http over one folder with a bucket in it."""
+    folder = tmp_path_factory.mktemp("served")
+    make_folder(folder / "bucket" / "animals")
+    fl.pack(folder / "bucket" / "animals", folder / "bucket" / "packed", progress=False)
+    subprocess.run(["cargo", "build", "--quiet", "--package", "feedline-servers"], cwd=REPOSITORY, check=True)  # noqa: S607
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    command = [target / "debug" / "feedline-test-servers", folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        s3, http, key, secret = (process.stdout.readline().strip() for _ in range(4))
+        yield Servers(folder, http, {"endpoint_url": s3, "key": key, "secret": secret})
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def everything(loader: fl.Loader) -> list[np.ndarray]:
+    return [batch[name] for batch in loader for name in ("image", "label", "index")]
+
+
+@pytest.mark.parametrize("name", ["animals", "packed"])
+def test_a_bucket_gives_the_same_batches_as_the_folder(servers: Servers, name: str) -> None:
+    near = fl.open(servers.folder / "bucket" / name)
+    far = fl.open(f"s3://bucket/{name}", storage_options=servers.options)
+    assert (far.format, len(far), far.classes) == (near.format, len(near), near.classes)
+    assert far[3]["image"] == near[3]["image"]
+    options = {"batch_size": 5, "shuffle": True, "output": "numpy", "transforms": [fl.transforms.Resize((8, 8))]}
+    with fl.Loader(near, **options) as one, fl.Loader(pickle.loads(pickle.dumps(far)), **options) as two:  # noqa: S301
+        for mine, other in zip(everything(one), everything(two), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_http_reads_a_pack(servers: Servers) -> None:
+    far = fl.open(f"{servers.http}/bucket/packed/")
+    assert (far.format, len(far)) == ("pack", 12)
+    assert far[0]["image"] == fl.open(servers.folder / "bucket" / "packed")[0]["image"]
+
+
+def test_a_cache_serves_when_the_data_are_gone(servers: Servers, tmp_path: Path) -> None:
+    """The loader's knob and `cached` do the same."""
+    shutil.copytree(servers.folder / "bucket" / "packed", servers.folder / "bucket" / "brief")
+    far = fl.open("s3://bucket/brief", storage_options=servers.options)
+    with fl.Loader(far, batch_size=4, decode="none", output="numpy", cache_dir=tmp_path / "cache") as loader:
+        first = [bytes(batch["image"].data) for batch in loader]
+        for part in (servers.folder / "bucket" / "brief").glob("part-*"):
+            part.unlink()
+        loader.set_epoch(0)
+        assert [bytes(batch["image"].data) for batch in loader] == first
+    assert "s3://bucket/brief" in subprocess.run(  # noqa: S603
+        ["python", "-m", "feedline", "cache", "ls", tmp_path / "cache"],  # noqa: S607
+        check=True, capture_output=True, text=True,
+    ).stdout
+
+
+def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
+    with pytest.raises(fl.OptionError, match=r"regoin.*docs/remote\.md"):
+        fl.open("s3://bucket/animals", storage_options={**servers.options, "regoin": "x"})
+    with pytest.raises(FileNotFoundError, match="no bucket of this name"):
+        fl.open("s3://nobody/animals/", storage_options=servers.options)
+    with pytest.raises(PermissionError, match=r"storage_options[\s\S]*hint: give credentials"):
+        fl.open("s3://bucket/animals/", storage_options={**servers.options, "secret": "wrong"})
+    with pytest.raises(fl.OptionError, match="name each setting"):
+        fl.open("s3://bucket/animals", storage_options={"client_kwargs": {"endpoint_url": "x"}})
+    with pytest.raises(fl.OptionError, match="local data"):
+        fl.open(servers.folder / "bucket" / "animals", storage_options={"region": "x"})
+
+
+def test_knobs_of_the_connection_are_not_the_loaders(servers: Servers) -> None:
+    far = fl.open("s3://bucket/animals", storage_options={**servers.options, "part_size": 1 << 20})
+    for knob in ("part_size", "max_inflight_parts"):
+        with pytest.raises(fl.OptionError, match="storage_options"):
+            fl.Loader(far, **{knob: 1})
