@@ -32,10 +32,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("served")
     make_folder(folder / "bucket" / "animals")
     fl.pack(folder / "bucket" / "animals", folder / "bucket" / "packed", progress=False)
-    subprocess.run(["cargo", "build", "--quiet", "--package", "feedline-servers"], cwd=REPOSITORY, check=True)  # noqa: S607
+    subprocess.run(["cargo", "build", "--quiet", "--package", "feedline-servers"], cwd=REPOSITORY, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     command = [target / "debug" / "feedline-test-servers", folder]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         s3, http, key, secret = (process.stdout.readline().strip() for _ in range(4))
         yield Servers(folder, http, {"endpoint_url": s3, "key": key, "secret": secret})
@@ -54,7 +54,7 @@ def test_a_bucket_gives_the_same_batches_as_the_folder(servers: Servers, name: s
     assert (far.format, len(far), far.classes) == (near.format, len(near), near.classes)
     assert far[3]["image"] == near[3]["image"]
     options = {"batch_size": 5, "shuffle": True, "output": "numpy", "transforms": [fl.transforms.Resize((8, 8))]}
-    with fl.Loader(near, **options) as one, fl.Loader(pickle.loads(pickle.dumps(far)), **options) as two:  # noqa: S301
+    with fl.Loader(near, **options) as one, fl.Loader(pickle.loads(pickle.dumps(far)), **options) as two:
         for mine, other in zip(everything(one), everything(two), strict=True):
             np.testing.assert_array_equal(mine, other)
 
@@ -75,10 +75,15 @@ def test_a_cache_serves_when_the_data_are_gone(servers: Servers, tmp_path: Path)
             part.unlink()
         loader.set_epoch(0)
         assert [bytes(batch["image"].data) for batch in loader] == first
-    assert "s3://bucket/brief" in subprocess.run(  # noqa: S603
-        ["python", "-m", "feedline", "cache", "ls", tmp_path / "cache"],  # noqa: S607
-        check=True, capture_output=True, text=True,
-    ).stdout
+    assert (
+        "s3://bucket/brief"
+        in subprocess.run(
+            ["python", "-m", "feedline", "cache", "ls", tmp_path / "cache"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    )
 
 
 def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:

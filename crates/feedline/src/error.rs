@@ -210,6 +210,11 @@ impl Error {
         Error::Option { knob: knob.into(), reason: reason.into() }
     }
 
+    /// Whether something was not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Error::Storage { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+
     /// Where it happened, if it has a place.
     pub fn location(&self) -> Option<&Location> {
         match self {

@@ -1,15 +1,24 @@
-//! `feedline-test-servers FOLDER`: S3 and plain http over a folder, until standard input ends. Prints their addresses,
-//! the key and the secret, one per line, for tests that are not written in Rust.
+//! `feedline-test-servers FOLDER [--delay-ms N]`: S3 and plain http over a folder, until standard input ends. Prints
+//! their addresses, the key and the secret, one per line, for tests and benchmarks that are not written in Rust. With a
+//! delay, every answer of S3 begins so many milliseconds later.
 
 use std::io::{Read, Write};
 
-use feedline_servers::{ACCESS_KEY, SECRET_KEY, Server};
+use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, SECRET_KEY, Server};
 
 fn main() -> std::io::Result<()> {
     let folder = std::env::args_os().nth(1).ok_or_else(|| std::io::Error::other("which folder?"))?;
     let (s3, http) = (Server::s3(folder.as_ref()), Server::http(folder.as_ref()));
+    let delay: Option<u64> =
+        std::env::args().skip_while(|a| a != "--delay-ms").nth(1).and_then(|n| n.parse().ok());
+    let slow = delay.map(|delay| {
+        let proxy = FaultProxy::new(s3.address());
+        proxy.set(move |_| Fault::Delay(delay));
+        proxy
+    });
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\n{}\n{ACCESS_KEY}\n{SECRET_KEY}", s3.url(), http.url())?;
+    let s3_url = slow.as_ref().map_or_else(|| s3.url(), FaultProxy::url);
+    writeln!(out, "{s3_url}\n{}\n{ACCESS_KEY}\n{SECRET_KEY}", http.url())?;
     out.flush()?;
     // Whoever started this holds the other end: its death ends this too.
     std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -259,7 +259,11 @@ fn refuse_existing(destination: &Path, name: &str, sink: Option<&dyn Sink>) -> R
 
 /// The same behind a network.
 fn refuse_foreign_objects(sink: &dyn Sink) -> Result<()> {
-    let Some(name) = sink.children("")?.into_iter().next() else { return Ok(()) };
+    let names = match sink.children("") {
+        Err(error) if error.is_not_found() => return Ok(()),
+        names => names?,
+    };
+    let Some(name) = names.into_iter().next() else { return Ok(()) };
     let reason = format!("the place is not empty: it holds '{name}'");
     Err(Error::data(Location::new(sink.uri()), reason).with_hint("convert to a new or empty prefix"))
 }

@@ -1,8 +1,9 @@
 //! Where data sets are written: a path on this machine, or a place behind a network.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Source, Storage, cache_root};
+use super::{RemoteSource, Source, Storage, cache_root};
 use crate::error::{Error, Result};
 
 /// The writing side of a [`Source`]: objects are put whole, under their final name, or not at all. Putting a name again
@@ -46,8 +47,8 @@ impl Destination {
 }
 
 /// Opens a place behind a network for writing.
-pub(crate) fn open_sink(uri: &str, _storage: &Storage) -> Result<std::sync::Arc<dyn Sink>> {
-    Err(Error::option("destination", format!("{uri}: this scheme cannot be written to")))
+pub(crate) fn open_sink(uri: &str, storage: &Storage) -> Result<Arc<dyn Sink>> {
+    Ok(Arc::new(RemoteSource::open_uri(uri, storage)?))
 }
 
 /// Where what is on its way to `uri` lies until it has arrived. The same for each run: an interrupted one is gone on

@@ -15,6 +15,7 @@ mod profile;
 mod runtime;
 mod staged;
 mod store;
+mod upload;
 
 use std::io;
 use std::ops::Range;

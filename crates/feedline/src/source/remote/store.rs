@@ -9,6 +9,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
@@ -132,11 +133,21 @@ impl fmt::Display for Identity {
 }
 
 /// A store, ready to be asked.
-#[derive(Debug)]
 pub(super) struct Opened {
     pub(super) store: Arc<dyn ObjectStore>,
+    /// The same store, for objects that are put in parts; a web server takes none.
+    pub(super) parts: Option<Arc<dyn MultipartStore>>,
     pub(super) identity: Identity,
     pub(super) endpoint: String,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("store", &self.store)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Connects (nothing is sent yet). Reads environment and profiles anew each time.
@@ -229,7 +240,8 @@ fn s3(address: &Address, options: &Options) -> Result<Opened> {
     });
     let bucket = address.root.rsplit('/').next().unwrap_or_default();
     let store = builder.with_bucket_name(bucket).with_retry(no_retries()).build().map_err(failed)?;
-    Ok(Opened { store: Arc::new(store), identity, endpoint: shown })
+    let store = Arc::new(store);
+    Ok(Opened { store: store.clone(), parts: Some(store), identity, endpoint: shown })
 }
 
 /// The profile's settings, if there is one; otherwise the machine's own identity.
@@ -292,7 +304,8 @@ fn gs(address: &Address, options: &Options) -> Result<Opened> {
     let bucket = address.root.rsplit('/').next().unwrap_or_default();
     let store = builder.with_bucket_name(bucket).with_retry(no_retries()).build().map_err(failed)?;
     let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
-    Ok(Opened { store: Arc::new(store), identity, endpoint })
+    let store = Arc::new(store);
+    Ok(Opened { store: store.clone(), parts: Some(store), identity, endpoint })
 }
 
 fn az(address: &Address, options: &Options) -> Result<Opened> {
@@ -320,7 +333,13 @@ fn az(address: &Address, options: &Options) -> Result<Opened> {
     let account = builder.get_config_value(&AzureConfigKey::AccountName);
     let store = builder.with_retry(no_retries()).build().map_err(failed)?;
     let usual = || format!("https://{}.blob.core.windows.net", account.unwrap_or_default());
-    Ok(Opened { store: Arc::new(store), identity, endpoint: endpoint.unwrap_or_else(usual) })
+    let store = Arc::new(store);
+    Ok(Opened {
+        store: store.clone(),
+        parts: Some(store),
+        identity,
+        endpoint: endpoint.unwrap_or_else(usual),
+    })
 }
 
 fn http(address: &Address, options: &Options) -> Result<Opened> {
@@ -330,7 +349,12 @@ fn http(address: &Address, options: &Options) -> Result<Opened> {
     let builder = HttpBuilder::new().with_url(format!("{}/{}", address.root, address.query));
     let builder = configure(Scheme::Http, options, builder.with_client_options(allowed), key)?;
     let store = builder.with_retry(no_retries()).build().map_err(failed)?;
-    Ok(Opened { store: Arc::new(store), identity: Identity::Anonymous, endpoint: address.root.clone() })
+    Ok(Opened {
+        store: Arc::new(store),
+        parts: None,
+        identity: Identity::Anonymous,
+        endpoint: address.root.clone(),
+    })
 }
 
 #[cfg(test)]
