@@ -59,6 +59,13 @@ impl SavedIndex {
         let _ = self.try_save(payload);
     }
 
+    /// Removes what was saved: it turned out not to be so.
+    pub(super) fn forget(&self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_file(folder.join(&self.name));
+        }
+    }
+
     fn try_save(&self, payload: &[u8]) -> std::io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         std::fs::create_dir_all(folder)?;

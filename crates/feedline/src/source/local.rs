@@ -7,7 +7,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Entry, Held, Listing, Mapping, Object, Source, changed, past_end, to_usize};
+use super::{
+    Entry, FolderListing, FolderVersion, Held, Listing, Mapping, Object, Source, changed, past_end, to_usize,
+};
 use crate::error::{Error, Location, Result};
 
 /// Below this, an index range is read rather than mapped: a mapping costs a few microseconds and a page.
@@ -36,55 +38,94 @@ impl LocalSource {
         Error::storage(action, Location::new(self.path(name).display().to_string()), error)
     }
 
-    fn walk(&self, folder: &Path, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
+    /// Everything below `folder`, which is called `name`.
+    fn walk(&self, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
+        let inside = match self.read_folder(name) {
+            Ok(inside) => inside,
             Err(error) => return found.problems.push(self.fail("listing", name, error)),
         };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    found.problems.push(self.fail("listing", name, error));
-                    continue;
-                }
-            };
-            let file_name = entry.file_name();
-            let Some(last) = file_name.to_str() else {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "the name is not UTF-8");
-                found.problems.push(self.fail("listing", &format!("{name}/{}", file_name.display()), error));
-                continue;
-            };
-            let child = if name.is_empty() { last.to_owned() } else { format!("{name}/{last}") };
-            self.visit(&entry.path(), &child, above, found);
+        if above.contains(&inside.version.id) {
+            let error = io::Error::other("a link leads back to a folder above it");
+            return found.problems.push(self.fail("listing", name, error));
         }
+        found.entries.extend(inside.entries);
+        found.problems.extend(inside.problems);
+        above.push(inside.version.id);
+        for folder in inside.folders {
+            self.walk(&below(name, &folder), above, found);
+        }
+        above.pop();
     }
 
-    fn visit(&self, path: &Path, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
-        // `metadata` follows links, as torchvision's ImageFolder does.
-        match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => {
-                let id = (meta.dev(), meta.ino());
-                if above.contains(&id) {
-                    let error = io::Error::other("a link leads back to a folder above it");
-                    return found.problems.push(self.fail("listing", name, error));
-                }
-                above.push(id);
-                self.walk(path, name, above, found);
-                above.pop();
+    fn read_folder(&self, name: &str) -> io::Result<FolderListing> {
+        let folder = self.path(name);
+        let meta = fs::metadata(&folder)?;
+        let version = FolderVersion { id: (meta.dev(), meta.ino()), changed: version(&meta) };
+        let mut found = FolderListing { version, ..FolderListing::default() };
+        for entry in fs::read_dir(&folder)? {
+            match entry {
+                Ok(entry) => self.visit(&entry, name, &mut found),
+                Err(error) => found.problems.push(self.fail("listing", name, error)),
             }
+        }
+        Ok(found)
+    }
+
+    fn visit(&self, entry: &fs::DirEntry, folder: &str, found: &mut FolderListing) {
+        let file_name = entry.file_name();
+        let Some(last) = file_name.to_str() else {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "the name is not UTF-8");
+            let name = below(folder, &file_name.display().to_string());
+            return found.problems.push(self.fail("listing", &name, error));
+        };
+        // Links count as what they lead to, as for torchvision's ImageFolder. Only for them is the path walked again.
+        let meta = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => return found.folders.push(last.to_owned()),
+            Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()),
+            _ => entry.metadata(),
+        };
+        match meta {
+            Ok(meta) if meta.is_dir() => found.folders.push(last.to_owned()),
             Ok(meta) if meta.is_file() => {
-                found.entries.push(Entry {
-                    name: name.to_owned(),
-                    size: meta.len(),
-                    version: version(&meta),
-                });
+                let (size, version) = (meta.len(), version(&meta));
+                found.entries.push(Entry { name: below(folder, last), size, version });
             }
             // Sockets, pipes and devices are nobody's samples.
             Ok(_) => {}
-            Err(error) => found.problems.push(self.fail("listing", name, error)),
+            Err(error) => found.problems.push(self.fail("listing", &below(folder, last), error)),
         }
     }
+}
+
+/// The name of `last` inside `folder`.
+fn below(folder: &str, last: &str) -> String {
+    if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
+}
+
+/// Whether folders of this file system change their time when names come and go. Mounted buckets and the like often
+/// make the times up.
+#[cfg(target_os = "linux")]
+fn keeps_folder_times(folder: &Path) -> bool {
+    // ext2-4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, NFS, Lustre, GPFS, Ceph.
+    const KNOWN: [u64; 11] = [
+        0xef53,
+        0x5846_5342,
+        0x9123_683e,
+        0x0102_1994,
+        0xf2f5_2010,
+        0x2fc1_2fc1,
+        0x794c_7630,
+        0x6969,
+        0x0bd0_0bd0,
+        0x4750_4653,
+        0x00c3_6400,
+    ];
+    rustix::fs::statfs(folder).is_ok_and(|found| KNOWN.contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keeps_folder_times(_: &Path) -> bool {
+    false
 }
 
 /// Device and inode: what tells a folder from another one, whatever links lead to it.
@@ -104,10 +145,20 @@ impl Source for LocalSource {
         let folder = self.path(prefix);
         // A missing or unreadable root is the caller's mistake; below it, it is a problem to report.
         fs::read_dir(&folder).map_err(|e| self.fail("listing", prefix, e))?;
-        let meta = fs::metadata(&folder).map_err(|e| self.fail("listing", prefix, e))?;
         let mut found = Listing::default();
-        self.walk(&folder, prefix.trim_end_matches('/'), &mut vec![(meta.dev(), meta.ino())], &mut found);
+        self.walk(prefix.trim_end_matches('/'), &mut Vec::new(), &mut found);
         Ok(found)
+    }
+
+    fn list_folder(&self, folder: &str) -> Result<Option<FolderListing>> {
+        self.read_folder(folder).map(Some).map_err(|e| self.fail("listing", folder, e))
+    }
+
+    fn folder_version(&self, folder: &str) -> Option<FolderVersion> {
+        let path = self.path(folder);
+        let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_dir)?;
+        let changed = if keeps_folder_times(&path) { version(&meta) } else { 0 };
+        Some(FolderVersion { id: (meta.dev(), meta.ino()), changed })
     }
 
     fn exists(&self, name: &str) -> Result<bool> {

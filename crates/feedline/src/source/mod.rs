@@ -123,6 +123,18 @@ pub trait Source: Send + Sync + Debug {
         None
     }
 
+    /// What lies directly in `folder` (or in the root, if empty). `None` from sources that list everything below a
+    /// prefix as easily as one folder; [`list`](Self::list) is then the way.
+    fn list_folder(&self, _folder: &str) -> Result<Option<FolderListing>> {
+        Ok(None)
+    }
+
+    /// The version that [`list_folder`](Self::list_folder) would now give the folder, without listing it; `None` if
+    /// it cannot be told, or cannot be relied on to change when the folder does.
+    fn folder_version(&self, _folder: &str) -> Option<FolderVersion> {
+        None
+    }
+
     /// Opens one object.
     fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
 
@@ -179,6 +191,29 @@ pub(crate) fn changed(location: Location, before: u64, now: u64) -> Error {
 pub struct Listing {
     /// The objects.
     pub entries: Vec<Entry>,
+    /// What could not be looked at (no permission, broken link), one error each.
+    pub problems: Vec<Error>,
+}
+
+/// What tells whether a folder is the one it was, with the same names in it. What the names stand for may change all
+/// the same: a file written again in place does not change its folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderVersion {
+    /// Device and inode: what tells a folder from another one, whatever links lead to it.
+    pub id: (u64, u64),
+    /// Modification time in nanoseconds; 0 if it says nothing.
+    pub changed: u64,
+}
+
+/// What lies directly in one folder.
+#[derive(Clone, Debug, Default)]
+pub struct FolderListing {
+    /// As it was before the folder was read.
+    pub version: FolderVersion,
+    /// The files, by their names relative to the source's root.
+    pub entries: Vec<Entry>,
+    /// The folders, by their own names.
+    pub folders: Vec<String>,
     /// What could not be looked at (no permission, broken link), one error each.
     pub problems: Vec<Error>,
 }

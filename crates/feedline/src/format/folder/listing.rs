@@ -1,0 +1,242 @@
+//! From folders to their index. Folders are listed in parallel, level by level; those that a saved index knows and that
+//! did not change since are not listed at all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::super::parallel;
+use super::super::saved_index::SavedIndex;
+use super::index::{About, Builder, File, Files, Folder};
+use super::is_image_name;
+use crate::error::{Error, Location, Result};
+use crate::source::{Entry, FolderVersion, Source};
+
+/// More foreign files than this are counted, not named one by one.
+const MAX_NAMED: usize = 1000;
+
+/// A folder and its images.
+#[derive(Debug)]
+struct Found {
+    folder: Folder,
+    images: Images,
+    problems: Vec<Error>,
+}
+
+#[derive(Debug)]
+enum Images {
+    Listed(Vec<Entry>),
+    /// As the saved index has them.
+    Saved,
+}
+
+/// What listing gave.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) files: Files,
+    pub(super) problems: Vec<Error>,
+    /// Whether nothing changed since the index was saved.
+    pub(super) unchanged: bool,
+}
+
+/// The images below `root` (a folder of the source, or empty for all of it).
+pub(super) fn list(source: &dyn Source, root: &str, saved: Option<Files>) -> Result<Listed> {
+    let known: HashMap<&str, &Folder> =
+        saved.iter().flat_map(|s| &s.about().folders).map(|folder| (folder.name.as_str(), folder)).collect();
+    let mut folders = match walk(source, root, &known)? {
+        Some(folders) => folders,
+        None => all_at_once(source, root)?,
+    };
+    let mut problems: Vec<Error> = folders.iter_mut().flat_map(|f| std::mem::take(&mut f.problems)).collect();
+    let same = folders.len() == known.len() && folders.iter().all(|f| matches!(f.images, Images::Saved));
+    let files = match saved {
+        Some(saved) if same => saved,
+        saved => build(root, folders, saved.as_ref()),
+    };
+    note(&mut problems, source, root, files.about());
+    Ok(Listed { files, problems, unchanged: same })
+}
+
+/// Every folder by itself; `None` if the source lists all at once.
+fn walk(source: &dyn Source, root: &str, known: &HashMap<&str, &Folder>) -> Result<Option<Vec<Found>>> {
+    if source.folder_version(root).is_none() && source.list_folder(root)?.is_none() {
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    let mut level = vec![(root.to_owned(), Vec::new())];
+    while !level.is_empty() {
+        let listed = parallel::collect(level.len(), |number| Ok(look(source, &level[number].0, known)))?;
+        let mut next = Vec::new();
+        for ((name, above), listed) in level.into_iter().zip(listed) {
+            // A root that cannot be listed is the caller's mistake; below it, it is a problem to report.
+            let mut here = match listed {
+                Err(error) if found.is_empty() => return Err(error),
+                Err(error) => Found { problems: vec![error], ..group(&name, Vec::new(), Vec::new()) },
+                Ok(here) => here,
+            };
+            if above.contains(&here.folder.version.id) {
+                here = failed(source, &name, std::io::Error::other("a link leads back to a folder above it"));
+            }
+            let mut above: Vec<(u64, u64)> = above;
+            above.push(here.folder.version.id);
+            let inside = here.folder.folders.iter();
+            next.extend(inside.map(|folder| (below(&name, folder), above.clone())));
+            found.push(here);
+        }
+        level = next;
+    }
+    Ok(Some(found))
+}
+
+fn below(folder: &str, last: &str) -> String {
+    if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
+}
+
+/// One folder: as it is known, if it is still the same; otherwise listed.
+fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Result<Found> {
+    if let Some(folder) = known.get(name)
+        && folder.version.changed != 0
+        && source.folder_version(name) == Some(folder.version)
+    {
+        return Ok(Found { folder: (*folder).clone(), images: Images::Saved, problems: Vec::new() });
+    }
+    let listing = source.list_folder(name)?.unwrap_or_default();
+    let mut found = group(name, listing.entries, listing.folders);
+    // With a problem in it, a folder is looked at again each time: what is behind a link that leads nowhere may come
+    // without the folder changing.
+    let steady = listing.problems.is_empty() && SavedIndex::settled(listing.version.changed);
+    let changed = if steady { listing.version.changed } else { 0 };
+    found.folder.version = FolderVersion { changed, ..listing.version };
+    found.problems = listing.problems;
+    Ok(found)
+}
+
+fn failed(source: &dyn Source, name: &str, error: std::io::Error) -> Found {
+    let error = Error::storage("listing", Location::new(source.uri()).with_shard(name), error);
+    Found { problems: vec![error], ..group(name, Vec::new(), Vec::new()) }
+}
+
+fn group(name: &str, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
+    let (mut images, mut others): (Vec<Entry>, Vec<Entry>) =
+        entries.into_iter().partition(|entry| is_image_name(&entry.name));
+    images.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    others.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    folders.sort_unstable();
+    let folder = Folder {
+        name: name.to_owned(),
+        images: images.len() as u64,
+        others: others.len() as u64,
+        named: others.into_iter().take(MAX_NAMED).map(|entry| entry.name).collect(),
+        folders,
+        ..Folder::default()
+    };
+    Found { folder, images: Images::Listed(images), problems: Vec::new() }
+}
+
+/// From a source that lists everything below a prefix.
+fn all_at_once(source: &dyn Source, root: &str) -> Result<Vec<Found>> {
+    let listing = source.list(root)?;
+    let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    entries.entry(root.to_owned()).or_default();
+    for entry in listing.entries {
+        let mut folder = entry.name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        entries.entry(folder.clone()).or_default().push(entry);
+        while folder != root {
+            let (above, last) = folder.rsplit_once('/').map_or(("", folder.as_str()), |parts| parts);
+            if !folders.entry(above.to_owned()).or_default().insert(last.to_owned()) {
+                break;
+            }
+            folder = above.to_owned();
+            entries.entry(folder.clone()).or_default();
+        }
+    }
+    let mut found: Vec<Found> = entries
+        .into_iter()
+        .map(|(name, entries)| {
+            let inside = folders.remove(&name).unwrap_or_default().into_iter().collect();
+            group(&name, entries, inside)
+        })
+        .collect();
+    if let Some(first) = found.first_mut() {
+        first.problems = listing.problems;
+    }
+    Ok(found)
+}
+
+/// The folder's name relative to `root`.
+fn inside<'a>(root: &str, name: &'a str) -> &'a str {
+    name.strip_prefix(root).unwrap_or(name).trim_start_matches('/')
+}
+
+/// All images in torchvision's order: by class, then by folder, then by name, each compared by code points.
+fn build(root: &str, mut folders: Vec<Found>, saved: Option<&Files>) -> Files {
+    let nested = folders.iter().any(|f| f.folder.images > 0 && f.folder.name != root);
+    let top = folders.iter().find(|f| f.folder.name == root);
+    let mut classes = top.map(|f| f.folder.folders.clone()).unwrap_or_default();
+    if !nested {
+        classes.clear();
+    }
+    folders.sort_by(|a, b| {
+        let key = |name| (inside(root, name).split('/').next().unwrap_or(""), inside(root, name));
+        key(a.folder.name.as_str()).cmp(&key(b.folder.name.as_str()))
+    });
+    let mut builder = Builder::default();
+    let mut class_starts = Vec::new();
+    let mut about = Vec::with_capacity(folders.len());
+    for Found { mut folder, images, .. } in folders {
+        let relative = inside(root, &folder.name);
+        let class = relative.split('/').next().unwrap_or("");
+        // Classes without an image start where the next one does.
+        while class_starts.len() < classes.len() && classes[class_starts.len()].as_str() <= class {
+            class_starts.push(builder.len());
+        }
+        let start = builder.len();
+        if nested && relative.is_empty() {
+            // Images outside every class are left out; if the sub-folders go, they are wanted: look again then.
+            folder.version.changed *= u64::from(folder.images == 0);
+        } else {
+            add(&mut builder, &folder, &images, saved);
+        }
+        folder.start = start;
+        about.push(folder);
+    }
+    if nested {
+        class_starts.resize(classes.len() + 1, builder.len());
+    }
+    builder.finish(About { classes, class_starts, folders: about, ..About::default() })
+}
+
+fn add(builder: &mut Builder, folder: &Folder, images: &Images, saved: Option<&Files>) {
+    match images {
+        Images::Listed(entries) => entries.iter().for_each(|entry| builder.add(File::from(entry))),
+        Images::Saved => {
+            let range = folder.start..folder.start.saturating_add(folder.images);
+            range.map_while(|number| saved?.get(number)).for_each(|file| builder.add(file));
+        }
+    }
+}
+
+/// What is not part of the data set.
+fn note(problems: &mut Vec<Error>, source: &dyn Source, root: &str, about: &About) {
+    let place = |name: &str| Location::new(source.uri()).with_shard(name);
+    let mut named = 0;
+    for name in about.folders.iter().flat_map(|folder| &folder.named).take(MAX_NAMED) {
+        problems.push(Error::data(place(name), "is not an image by its name and is left out"));
+        named += 1;
+    }
+    let others: u64 = about.folders.iter().map(|folder| folder.others).sum();
+    if others > named {
+        let more = format!("{} more files like these are left out", others - named);
+        problems.push(Error::data(Location::new(source.uri()), more));
+    }
+    let loose = about.folders.iter().find(|f| f.name == root && f.images > 0 && !about.classes.is_empty());
+    if let Some(folder) = loose {
+        let reason = format!("{} images outside every class folder are left out", folder.images);
+        problems.push(Error::data(Location::new(source.uri()), reason));
+    }
+    for (class, bounds) in about.classes.iter().zip(about.class_starts.windows(2)) {
+        if bounds[0] == bounds[1] {
+            problems
+                .push(Error::data(place(class), "the class folder holds no image; its label stays unused"));
+        }
+    }
+}
