@@ -211,8 +211,7 @@ pub(crate) struct Probe {
     pub(crate) open: fn(&Target, &ReadingOptions) -> Result<Arc<dyn Format>>,
 }
 
-/// Every format. Exactly one must recognise a target; `folder` is asked only when no other does, because almost any
-/// folder could be one.
+/// Every format. Exactly one must recognise a target. `folder` comes last: it looks for image files wherever they are.
 #[rustfmt::skip] // one line each
 pub(crate) static FORMATS: &[Probe] = &[
     pack::PROBE,
@@ -256,9 +255,7 @@ fn detect(target: &Target) -> Result<&'static Probe> {
             found.push((probe, sight));
         }
     }
-    if found.is_empty()
-        && let Some(sight) = (folder.recognises)(target)?
-    {
+    if let Some(sight) = (folder.recognises)(target)? {
         found.push((folder, sight));
     }
     match found.as_slice() {

@@ -34,11 +34,6 @@ const MODE_RAW: u8 = 1;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
     let (source, names) = candidates(target)?;
-    if let Target::Folder(source) = target
-        && source.children("")?.iter().any(|n| n.ends_with('/') || super::folder::is_image_name(n))
-    {
-        return Ok(None);
-    }
     let Some(name) = names.first() else { return Ok(None) };
     let object = source.open(name)?;
     if object.size() < HEADER_LENGTH as u64 {

@@ -46,15 +46,12 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     Ok((&magic == MAGIC).then(|| "a .tbl file".to_owned()))
 }
 
-/// The named files, or those of a folder that holds `.tbl` files and nothing a folder of images would.
+/// The named files, or a folder's `.tbl` files.
 fn candidates(target: &Target) -> Result<(&Arc<dyn Source>, Vec<String>)> {
     match target {
         Target::Objects(source, names) => Ok((source, names.clone())),
         Target::Folder(source) => {
             let mut names = source.children("")?;
-            if names.iter().any(|n| n.ends_with('/') || super::folder::is_image_name(n)) {
-                return Ok((source, Vec::new()));
-            }
             names.retain(|n| n.len() > 4 && n.as_bytes()[n.len() - 4..].eq_ignore_ascii_case(b".tbl"));
             Ok((source, names))
         }

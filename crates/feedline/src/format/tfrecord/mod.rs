@@ -46,13 +46,10 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     Ok(known.then(|| format!("{} TFRecord files", names.len())))
 }
 
-/// Files of a folder that could be records: none if there are images or sub-folders, which are another format's.
+/// Files of a folder that could be records.
 fn candidates(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = source.children("")?;
-    if names.iter().any(|n| n.ends_with('/') || folder::is_image_name(n)) {
-        return Ok(Vec::new());
-    }
-    names.retain(|name| !is_side_file(name));
+    names.retain(|name| !name.ends_with('/') && !folder::is_image_name(name) && !is_side_file(name));
     names.sort();
     Ok(names)
 }

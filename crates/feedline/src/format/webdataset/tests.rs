@@ -359,3 +359,18 @@ fn packed_tars_are_recognised_by_content() {
     let xz = open_memory(vec![("a.tar.xz", b"\xfd7zXZ\0 and so on".to_vec())]).unwrap_err().to_string();
     assert!(xz.contains("xz"), "{xz}");
 }
+
+#[test]
+fn mixed_folders_are_refused_with_what_was_seen() {
+    let seen = |objects: Vec<(&str, Vec<u8>)>| {
+        let target = Target::Folder(Arc::new(MemorySource::new(objects)));
+        crate::format::open(&target, "auto", &ReadingOptions::default())
+    };
+    for image in ["x.jpg", "cats/deep/x.png"] {
+        let message = seen(vec![("a.tar", shard(b'a')), (image, vec![0])]).unwrap_err().to_string();
+        let both = message.contains("webdataset (1 tar files)") && message.contains("folder (1 images");
+        assert!(both && message.contains("format="), "{message}");
+    }
+    assert_eq!(seen(vec![("a.tar", shard(b'a')), ("logs/x.txt", vec![0])]).unwrap().name(), "webdataset");
+    assert_eq!(seen(vec![("cats/x.jpg", vec![0]), ("notes.txt", vec![0])]).unwrap().name(), "folder");
+}

@@ -319,17 +319,15 @@ fn text_of(value: &Value, scratch: &mut Vec<u8>) -> Result<Option<std::ops::Rang
 
 fn write_member(out: &mut dyn Write, name: &str, head: &[u8], rest: &[u8]) -> io::Result<()> {
     let length = (head.len() + rest.len()) as u64;
-    let (folder, base) = match divide(name) {
-        Some(parts) => parts,
-        None => {
-            let record = pax_record("path", name);
-            write_header(out, "", "././@PaxHeader", record.len() as u64, b'x')?;
-            out.write_all(record.as_bytes())?;
-            pad(out, record.len() as u64)?;
-            // Readers that know no PAX see a short name.
-            ("", "long")
-        }
-    };
+    let parts = divide(name);
+    if parts.is_none() {
+        let record = pax_record("path", name);
+        write_header(out, "", "././@PaxHeader", record.len() as u64, b'x')?;
+        out.write_all(record.as_bytes())?;
+        pad(out, record.len() as u64)?;
+    }
+    // Readers that know no PAX see a short name.
+    let (folder, base) = parts.unwrap_or(("", "long"));
     write_header(out, folder, base, length, b'0')?;
     out.write_all(head)?;
     out.write_all(rest)?;
