@@ -46,13 +46,17 @@ pub(crate) fn check(subject: &dyn Subject) {
     past_the_end_is_an_error(&*format);
     reading_leaves_no_trace(subject, folder.path(), &images);
     describes_itself(subject, folder.path(), &*format);
+    what_the_index_knows_is_so(&*format);
+    many_open_at_once(subject, folder.path(), &images);
     replaced_files_are_noticed(subject, &images);
+    files_that_shrink_or_go_are_errors(subject, &images);
     one_sample(subject);
     no_sample(subject);
     huge_sample(subject);
     if subject.protection() != Protection::None {
         truncation_at_every_byte(subject);
         flipped_bits(subject);
+        wrong_numbers(subject);
     }
 }
 
@@ -167,12 +171,65 @@ fn describes_itself(subject: &dyn Subject, folder: &Path, format: &dyn Format) {
     assert_eq!(place.sample, Some(0));
     assert!(place.shard.is_some(), "the file is named");
     let mut extents = Vec::new();
-    format.extents(0, &FieldSet::all(format.schema().fields.len()), &mut extents);
+    for sample in 0..format.len() {
+        format.extents(sample, &FieldSet::all(format.schema().fields.len()), &mut extents);
+    }
     for extent in &extents {
         assert!(extent.object < format.object_count() && extent.range.start <= extent.range.end);
         let (source, name) = format.object(extent.object).expect("a counted object");
         assert!(source.open(&name).unwrap().size() >= extent.range.end);
     }
+}
+
+/// Integers and lengths that are told without reading are those that reading gives.
+fn what_the_index_knows_is_so(format: &dyn Format) {
+    let fields = &format.schema().fields;
+    let mut buffer = SampleBuffer::new();
+    for sample in 0..format.len() {
+        format.read(sample, &FieldSet::all(fields.len()), &mut buffer).unwrap();
+        for (field, spec) in fields.iter().enumerate() {
+            if let Some(value) = format.int_value(sample, field) {
+                assert_eq!(*buffer.value(field), Value::Int(value), "{}", spec.name);
+            }
+            let length = match buffer.value(field) {
+                Value::Bytes(range) | Value::Image { bytes: range, .. } => range.len() as u64,
+                _ => continue,
+            };
+            assert!(format.byte_length(sample, field).is_none_or(|known| known == length), "{}", spec.name);
+        }
+    }
+}
+
+fn many_open_at_once(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)]) {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| values_equal_the_input(&*subject.open(folder).unwrap(), images));
+        }
+    });
+}
+
+/// Files become shorter, then vanish, under an open data set: what it still gives is right, the rest is an error.
+fn files_that_shrink_or_go_are_errors(subject: &dyn Subject, images: &[(String, Vec<u8>)]) {
+    let folder = tempfile::tempdir().unwrap();
+    subject.write(folder.path(), images);
+    let format = subject.open(folder.path()).unwrap();
+    let files = snapshot(folder.path());
+    let check = || {
+        for (sample, (_, bytes)) in images.iter().enumerate() {
+            match read_image(&*format, sample as u64) {
+                Ok(found) => assert_eq!(&found, bytes),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    };
+    for (path, content) in &files {
+        fs::File::options().write(true).open(path).unwrap().set_len(content.len() as u64 / 2).unwrap();
+    }
+    check();
+    for path in files.keys() {
+        fs::remove_file(path).unwrap();
+    }
+    check();
 }
 
 /// Another data set of the same shape takes the files' places while the first is open: old bytes or an error.
@@ -258,6 +315,26 @@ fn flipped_bits(subject: &dyn Subject) {
             rewrite(&path, &damaged);
             right_or_refused(subject, folder.path(), &images, everything);
             damaged[byte] = content[byte];
+        }
+        rewrite(&path, &content);
+    }
+}
+
+/// Lengths and offsets that are zero, huge or negative, wherever they may be: nothing panics, hangs or takes memory
+/// for what is not there.
+fn wrong_numbers(subject: &dyn Subject) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = some_images(2);
+    subject.write(folder.path(), &images);
+    for (path, content) in snapshot(folder.path()) {
+        for at in (0..content.len()).step_by(4) {
+            for number in [[0; 8], [0xff; 8], [0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0], *b"77777777"] {
+                let mut damaged = content.clone();
+                let end = content.len().min(at + 8);
+                damaged[at..end].copy_from_slice(&number[..end - at]);
+                rewrite(&path, &damaged);
+                right_or_refused(subject, folder.path(), &images, false);
+            }
         }
         rewrite(&path, &content);
     }
