@@ -207,9 +207,8 @@ fn array_of(arguments: &[u8]) -> Result<FieldType, String> {
     if name != "" {
         return Err("structured arrays are not supported".to_owned());
     }
-    let dtype = match npy::element(descr.as_str().unwrap_or_default())? {
-        (dtype, false) => dtype,
-        (_, true) => return Err("big-endian arrays are not supported".to_owned()),
+    let (dtype, false) = npy::element(descr.as_str().unwrap_or_default())? else {
+        return Err("big-endian arrays are not supported".to_owned());
     };
     let mut shape = [0; MAX_DIMENSIONS];
     shape[..dimensions].copy_from_slice(&sides[..dimensions]);

@@ -313,8 +313,10 @@ impl Allocations {
             }
             sorted.push((pointer, length));
         }
-        // Pages come in the order in which workers finished them, each sorted: runs, which a merge sort likes.
-        sorted.sort();
+        // One worker's pages are in order already, those of several in runs.
+        if !sorted.is_sorted() {
+            sorted.sort_unstable();
+        }
         Ok(Allocations(sorted))
     }
 

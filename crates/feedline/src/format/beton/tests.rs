@@ -27,7 +27,9 @@ impl Part for MemoryPart {
 fn part(layout: &Layout, samples: &[Vec<Cell<'_>>]) -> MemoryPart {
     let mut bytes = Vec::new();
     let mut writer = PartWriter::new(layout.clone(), &mut bytes);
-    samples.iter().for_each(|cells| writer.add(cells).unwrap());
+    for cells in samples {
+        writer.add(cells).unwrap();
+    }
     let summary = writer.finish().unwrap();
     MemoryPart(bytes, summary)
 }

@@ -91,10 +91,9 @@ impl Encoding {
                 _ => Kind::Image,
             },
             Encoding::Scalar(DType::F16 | DType::F32 | DType::F64) | Encoding::DecimalFloat => Kind::Float,
-            Encoding::Scalar(_) => Kind::Int,
             // Numbers of this encoding may be longer than any machine's.
             Encoding::DecimalInt if first.is_some_and(|digits| number::<i64>(digits).is_none()) => Kind::Text,
-            Encoding::DecimalInt => Kind::Int,
+            Encoding::DecimalInt | Encoding::Scalar(_) => Kind::Int,
             Encoding::Array { .. } => Kind::Array,
         }
     }
@@ -217,34 +216,30 @@ fn decode_array(
 ) -> Result<Value, String> {
     let short = || "the array is truncated".to_owned();
     let mut at = 0;
-    let dtype = match dtype {
-        Some(dtype) => dtype,
-        None => {
-            let code = *bytes.first().ok_or_else(short)?;
-            at = 1;
-            let known = CODES.iter().find(|(c, _)| *c == code);
-            known.ok_or_else(|| format!("element type {code} is unknown"))?.1
-        }
+    let dtype = if let Some(dtype) = dtype {
+        dtype
+    } else {
+        let code = *bytes.first().ok_or_else(short)?;
+        at = 1;
+        let known = CODES.iter().find(|(c, _)| *c == code);
+        known.ok_or_else(|| format!("element type {code} is unknown"))?.1
     };
     let mut sides = [0; MAX_DIMENSIONS];
-    let dimensions = match shape {
-        Some(shape) => {
-            sides[..shape.len()].copy_from_slice(shape);
-            shape.len()
+    let dimensions = if let Some(shape) = shape {
+        sides[..shape.len()].copy_from_slice(shape);
+        shape.len()
+    } else {
+        let code = *bytes.get(at).ok_or_else(short)?;
+        let (dimensions, width) = (usize::from(code >> 2), 1usize << (code & 3));
+        if dimensions > MAX_DIMENSIONS {
+            return Err(format!("{dimensions} dimensions; at most {MAX_DIMENSIONS} are possible"));
         }
-        None => {
-            let code = *bytes.get(at).ok_or_else(short)?;
-            let (dimensions, width) = (usize::from(code >> 2), 1usize << (code & 3));
-            if dimensions > MAX_DIMENSIONS {
-                return Err(format!("{dimensions} dimensions; at most {MAX_DIMENSIONS} are possible"));
-            }
-            let words = bytes.get(at + 1..at + 1 + dimensions * width).ok_or_else(short)?;
-            for (side, word) in sides.iter_mut().zip(words.chunks_exact(width)) {
-                *side = word.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-            }
-            at += 1 + words.len();
-            dimensions
+        let words = bytes.get(at + 1..at + 1 + dimensions * width).ok_or_else(short)?;
+        for (side, word) in sides.iter_mut().zip(words.chunks_exact(width)) {
+            *side = word.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
         }
+        at += 1 + words.len();
+        dimensions
     };
     let length = sides[..dimensions].iter().try_fold(dtype.size() as u64, |n, side| n.checked_mul(*side));
     if length != Some((bytes.len() - at) as u64) {

@@ -131,12 +131,14 @@ struct Shard {
     meta: usize,
 }
 
+/// A column, its field, and its kind.
+type ColumnField = (Column, usize, Kind);
+
 /// Shards with the same columns.
 #[derive(Debug)]
 struct Group {
     style: Style,
-    /// With the field and the kind of each.
-    columns: Vec<(Column, usize, Kind)>,
+    columns: Vec<ColumnField>,
     /// Columns with a length word in each sample.
     variable: usize,
 }
@@ -357,7 +359,7 @@ impl Mds {
         if !alone || !column.encoding.is_verbatim(*kind) {
             return None;
         }
-        let fixed = |columns: &[(Column, usize, Kind)]| -> Option<u64> {
+        let fixed = |columns: &[ColumnField]| -> Option<u64> {
             columns.iter().filter_map(|(c, _, _)| c.encoding.fixed_size()).try_fold(0, u64::checked_add)
         };
         let span = self.span(shard, row).ok()?;
@@ -456,20 +458,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next column and its bytes in `sample`; an error if the columns are not all of the sample.
-    fn next(&mut self, sample: &[u8]) -> Result<Option<(&'a (Column, usize, Kind), Range<usize>)>, String> {
+    fn next(&mut self, sample: &[u8]) -> Result<Option<(&'a ColumnField, Range<usize>)>, String> {
         let Some(entry) = self.group.columns.get(self.column) else {
             let whole = self.at == sample.len();
             let reason = || format!("the columns are {} bytes, the sample is {}", self.at, sample.len());
             return whole.then_some(None).ok_or_else(reason);
         };
         self.column += 1;
-        let length = match entry.0.encoding.fixed_size() {
-            Some(length) => length,
-            None => {
-                let bytes = sample.get(self.word..self.word + 4).ok_or("the sample is too short")?;
-                self.word += 4;
-                word(bytes, 0)
-            }
+        let length = if let Some(length) = entry.0.encoding.fixed_size() {
+            length
+        } else {
+            let bytes = sample.get(self.word..self.word + 4).ok_or("the sample is too short")?;
+            self.word += 4;
+            word(bytes, 0)
         };
         let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
         let end = end.filter(|end| *end <= sample.len());

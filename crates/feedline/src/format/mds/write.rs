@@ -46,7 +46,9 @@ impl ShardBuilder {
                 self.samples.extend_from_slice(&length.to_le_bytes());
             }
         }
-        values.iter().for_each(|value| self.samples.extend_from_slice(value));
+        for value in values {
+            self.samples.extend_from_slice(value);
+        }
         self.ends.push(self.samples.len());
         Ok(())
     }
@@ -237,7 +239,8 @@ impl Exporter for MdsExporter {
             let bad = |name: &str, reason: String| {
                 Error::data(Location::default().with_sample(sample).with_field(name), reason)
             };
-            (bytes.clear(), ends.clear());
+            bytes.clear();
+            ends.clear();
             for ((at, field), seen) in fields.iter().zip(&mut pictures) {
                 encode(buffer.value(*at), buffer, seen, &mut bytes).map_err(|e| bad(&field.name, e))?;
                 ends.push(bytes.len());

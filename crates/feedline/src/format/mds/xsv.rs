@@ -100,15 +100,15 @@ mod tests {
     #[test]
     fn lines_have_their_values_or_are_refused() {
         let csv = Style::Separated { separator: ",".to_owned(), newline: "\n".to_owned() };
-        let expected = vec![Value::Float(1.5), Value::Int(-2), Value::Bytes(6..9)];
-        assert_eq!(read(&csv, b"1.5,-2,t t\n").map(|v| v[..2].to_vec()), Ok(expected[..2].to_vec()));
+        let expected = [Value::Float(1.5), Value::Int(-2)];
+        assert_eq!(read(&csv, b"1.5,-2,t t\n").map(|v| v[..2].to_vec()), Ok(expected.to_vec()));
         for bad in
             [&b"1.5,-2,t"[..], b"1.5,-2\n", b"1.5,-2,a,b\n", b"x,-2,a\n", b"1.5,2.0,a\n", b"\xff,1,a\n"]
         {
             assert!(read(&csv, bad).is_err(), "{bad:?}");
         }
         let json = Style::Json { newline: "\n".to_owned() };
-        assert_eq!(read(&json, br#"{"f":1.5,"i":-2,"s":"t"}"#).unwrap()[..2], expected[..2]);
+        assert_eq!(read(&json, br#"{"f":1.5,"i":-2,"s":"t"}"#).unwrap()[..2], expected);
         for bad in [
             &br#"{"f":1.5,"i":-2}"#[..],
             br#"{"f":"1","i":-2,"s":""}"#,
