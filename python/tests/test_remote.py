@@ -6,6 +6,8 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +80,7 @@ def test_a_cache_serves_when_the_data_are_gone(servers: Servers, tmp_path: Path)
     assert (
         "s3://bucket/brief"
         in subprocess.run(
-            ["python", "-m", "feedline", "cache", "ls", tmp_path / "cache"],
+            [sys.executable, "-m", "feedline", "cache", "ls", tmp_path / "cache"],
             check=True,
             capture_output=True,
             text=True,
@@ -104,3 +106,68 @@ def test_knobs_of_the_connection_are_not_the_loaders(servers: Servers) -> None:
     for knob in ("part_size", "max_inflight_parts"):
         with pytest.raises(fl.OptionError, match="storage_options"):
             fl.Loader(far, **{knob: 1})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_pack_is_sent_part_by_part_and_is_the_same_pack(servers: Servers, tmp_path: Path) -> None:
+    animals = servers.folder / "bucket" / "animals"
+    options = {"part_bytes": 10_000, "progress": False}
+    fl.pack(animals, tmp_path / "here", **options)
+    far = fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, **options)
+    assert (far.format, len(far)) == ("pack", 12)
+    assert files(servers.folder / "bucket" / "sent") == files(tmp_path / "here")
+    again = fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, **options)
+    assert again.fingerprint == far.fingerprint
+    with pytest.raises(fl.DataError, match="finished pack"):
+        fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, image="as-is", progress=False)
+
+
+def test_a_large_part_goes_in_several_requests(servers: Servers, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    fl.pack(({"blob": rng.bytes(1 << 20)} for _ in range(20)), tmp_path / "here", progress=False)
+    far = fl.pack(fl.open(tmp_path / "here"), "s3://bucket/large", storage_options=servers.options, progress=False)
+    near = fl.open(tmp_path / "here")
+    assert all(far[n]["blob"] == near[n]["blob"] for n in range(20))
+
+
+@pytest.mark.parametrize("to", ["webdataset", "mds", "litdata", "parquet", "beton"])
+def test_conversions_are_sent_and_read_from_there(servers: Servers, tmp_path: Path, to: str) -> None:
+    packed = fl.open(servers.folder / "bucket" / "packed")
+    name = f"as-{to}" + (".beton" if to == "beton" else "")
+    here = fl.convert(packed, tmp_path / name, to=to, shard_bytes=10_000, progress=False)
+    there = fl.convert(
+        packed, f"s3://bucket/{name}", to=to, shard_bytes=10_000, progress=False, storage_options=servers.options
+    )
+    for index in range(12):
+        assert there[index]["image"] == here[index]["image"] == packed[index]["image"]
+    options = {"batch_size": 5, "shuffle": True, "seed": 1, "output": "numpy", "fields": ["image", "label"]}
+    options["transforms"] = [fl.transforms.RandomResizedCrop(16)]
+    with fl.Loader(here, **options) as one, fl.Loader(there, **options) as two:
+        for mine, other in zip(everything(one), everything(two), strict=True):
+            np.testing.assert_array_equal(mine, other)
+    if to != "beton":
+        assert files(servers.folder / "bucket" / name) == files(tmp_path / name)
+
+
+def test_the_first_epoch_packs_and_the_next_needs_no_bucket(servers: Servers, tmp_path: Path) -> None:
+    shutil.copytree(servers.folder / "bucket" / "animals", servers.folder / "bucket" / "fleeting")
+    far = fl.open("s3://bucket/fleeting", storage_options=servers.options)
+    near = fl.open(servers.folder / "bucket" / "animals")
+    cached = far.cached(tmp_path / "cache")
+    options = {"batch_size": 5, "shuffle": True, "output": "numpy", "transforms": [fl.transforms.RandomResizedCrop(16)]}
+    with fl.Loader(near, **options) as local, fl.Loader(cached, **options) as loader:
+        expected = everything(local)
+        for mine, other in zip(expected, everything(loader), strict=True):
+            np.testing.assert_array_equal(mine, other)
+        deadline = time.monotonic() + 60
+        while not cached.copy_status["complete"]:
+            assert cached.copy_status["failure"] is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        shutil.rmtree(servers.folder / "bucket" / "fleeting")
+        loader.set_epoch(0)
+        for mine, other in zip(expected, everything(loader), strict=True):
+            np.testing.assert_array_equal(mine, other)

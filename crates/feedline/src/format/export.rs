@@ -81,11 +81,6 @@ impl<'a> Samples<'a> {
         self.source.schema()
     }
 
-    /// How many are left.
-    pub(crate) fn len(&self) -> u64 {
-        self.range.end - self.range.start
-    }
-
     /// The next sample's number and values, in the order of the schema; `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &SampleBuffer)>> {
         let Some(sample) = self.range.next() else { return Ok(None) };
