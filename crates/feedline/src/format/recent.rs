@@ -77,6 +77,12 @@ impl<K: Copy + Eq + Hash + Debug, V: Weigh> Recent<K, V> {
         }
     }
 
+    /// The piece `key` if it is here; makes nothing, waits for nobody.
+    pub(super) fn peek(&self, key: K) -> Option<Arc<V>> {
+        let slot = lock(&self.state).pieces.get(&key)?.slot.clone();
+        slot.try_lock().ok()?.clone()
+    }
+
     fn slot(&self, key: K) -> Arc<Mutex<Option<Arc<V>>>> {
         let mut state = lock(&self.state);
         state.clock += 1;
@@ -127,6 +133,7 @@ mod tests {
         [1, 2, 1, 3].into_iter().for_each(get);
         assert_eq!(made.load(Ordering::Relaxed), 3);
         get(1);
+        assert!(recent.peek(1).is_some() && recent.peek(2).is_none());
         assert_eq!(made.load(Ordering::Relaxed), 3);
         get(2);
         assert_eq!(made.load(Ordering::Relaxed), 4);

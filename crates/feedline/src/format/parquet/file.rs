@@ -29,6 +29,8 @@ const KEPT_BYTES: usize = 512 << 20;
 /// Columns that are made into arrays are cut into blocks of about so many bytes, and of at most so many rows.
 const BLOCK_BYTES: u64 = 32 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
+/// Chunks up to this are worth fetching whole.
+const WHOLE_CHUNK: u64 = 4 << 20;
 
 /// File, row group, column and page; of arrays, the root column and the block.
 type Key = (u32, u32, u32, u32);
@@ -205,12 +207,18 @@ impl File {
         })
     }
 
-    /// The range of the file that a read of this column will be about; the chunk, if it is not large.
-    pub(super) fn extent(&self, row: u64, column: &Column, size: u64) -> Option<Range<u64>> {
-        let (group, _) = self.find(row).ok()?;
+    /// The range of the file that a read of this column will be about: the page, if the pages of the chunk are known
+    /// already, else the chunk if it is not large.
+    pub(super) fn extent(&self, pieces: &Pieces, row: u64, column: &Column, size: u64) -> Option<Range<u64>> {
+        let (group, inside) = self.find(row).ok()?;
         let leaf = self.string_leaf(column, false).or_else(|| self.leaves[column.root].clone().next())?;
         let range = self.chunk_place(group, leaf, size)?.range;
-        (range.end - range.start <= BLOCK_BYTES).then_some(range)
+        let known = pieces.0.peek((self.number, group as u32, leaf as u32, LIST));
+        if let Some(Piece::List(list)) = known.as_deref() {
+            let (number, at, _) = list.find(inside)?;
+            return Some(at..list.pages.get(number + 1).map_or(range.end, |(next, _)| *next));
+        }
+        (range.end - range.start <= WHOLE_CHUNK).then_some(range)
     }
 
     /// Where the row's column chunk begins, for messages.

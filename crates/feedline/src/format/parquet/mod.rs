@@ -274,7 +274,7 @@ impl Format for Parquet {
         let Some((number, row)) = self.find(sample) else { return };
         for field in fields.iter() {
             let size = self.shelf.length(number);
-            if let Some(range) = self.files[number].extent(row, &self.columns[field], size) {
+            if let Some(range) = self.files[number].extent(&self.pieces, row, &self.columns[field], size) {
                 out.push(Extent { object: number as u32, range });
             }
         }
