@@ -27,6 +27,7 @@ mod parts;
 mod recent;
 mod saved_index;
 mod shelf;
+mod slipcache;
 mod sniff;
 mod splits;
 mod stream;
@@ -220,6 +221,7 @@ pub(crate) static FORMATS: &[Probe] = &[
     litdata::PROBE,
     arrow::PROBE,
     parquet::PROBE,
+    slipcache::PROBE,
     tbl::PROBE,
     tfrecord::PROBE,
     webdataset::PROBE,

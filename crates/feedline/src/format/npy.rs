@@ -67,21 +67,53 @@ pub(super) fn write_header(dtype: DType, sides: &[u64], out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
+/// A table in an `.npy` file: what its rows are made of, how many there are, and where they begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    /// numpy's description of a row, without blanks: `'<i8'`, or `[('a','<u8'),('b','<u4')]`.
+    pub(super) descr: String,
+    /// Length of each dimension.
+    pub(super) shape: Vec<u64>,
+    /// Where the elements begin.
+    pub(super) data: usize,
+}
+
+impl Table {
+    /// Reads the header of `file`. Only row-major tables are taken.
+    pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
+        let (text, data) = header_text(file)?;
+        if value_of(text, "fortran_order")?.starts_with("True") {
+            return Err("the .npy file is column-major".to_owned());
+        }
+        let descr = value_of(text, "descr")?.split("'fortran_order'").next().unwrap_or_default();
+        let descr = descr.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        let (sides, dimensions) = shape(value_of(text, "shape")?)?;
+        let descr = descr.trim_end_matches(',').to_owned();
+        Ok(Table { descr, shape: sides[..dimensions].to_vec(), data })
+    }
+}
+
+/// The header's text, and where the elements begin.
+fn header_text(file: &[u8]) -> Result<(&str, usize), String> {
+    if file.len() < 10 || &file[..6] != b"\x93NUMPY" {
+        return Err("not an .npy file: the first bytes are wrong".to_owned());
+    }
+    let (length, start) = match file[6] {
+        1 => (usize::from(u16::from_le_bytes([file[8], file[9]])), 10),
+        2 | 3 if file.len() >= 12 => {
+            (u32::from_le_bytes([file[8], file[9], file[10], file[11]]) as usize, 12)
+        }
+        version => return Err(format!(".npy version {version} is unknown")),
+    };
+    let data = start + length;
+    let text = file.get(start..data).ok_or("the .npy header is truncated")?;
+    let text = std::str::from_utf8(text).map_err(|_| "the .npy header is not text")?;
+    Ok((text, data))
+}
+
 impl Header {
     fn parse(file: &[u8]) -> Result<Self, String> {
-        if file.len() < 10 || &file[..6] != b"\x93NUMPY" {
-            return Err("not an .npy file: the first bytes are wrong".to_owned());
-        }
-        let (length, start) = match file[6] {
-            1 => (usize::from(u16::from_le_bytes([file[8], file[9]])), 10),
-            2 | 3 if file.len() >= 12 => {
-                (u32::from_le_bytes([file[8], file[9], file[10], file[11]]) as usize, 12)
-            }
-            version => return Err(format!(".npy version {version} is unknown")),
-        };
-        let data = start + length;
-        let text = file.get(start..data).ok_or("the .npy header is truncated")?;
-        let text = std::str::from_utf8(text).map_err(|_| "the .npy header is not text")?;
+        let (text, data) = header_text(file)?;
         let descr = quoted(value_of(text, "descr")?).ok_or("structured arrays are not supported")?;
         let (dtype, big_endian) = element(descr)?;
         let fortran = value_of(text, "fortran_order")?.starts_with("True");
