@@ -52,7 +52,7 @@ def same(a, b):
 
 
 def plain(value):
-    """A value to compare: arrays with their shape and type, text bytes as text (beton has no text of its own)."""
+    """A value to compare: arrays with their shape and type."""
     if isinstance(value, np.ndarray):
         return value.dtype.name, value.shape, value.tobytes()
     return value
@@ -77,7 +77,9 @@ def test_every_value_comes_back(packed, tmp_path, to):
     for index in range(len(packed)):
         mine, back = packed[index], written[index]
         for name, value in mine.items():
-            assert plain(back[name]) == plain(value), (index, name)
+            # A .beton has bytes but no text.
+            expected = value.encode() if to == "beton" and name == "word" else value
+            assert plain(back[name]) == plain(expected), (index, name)
 
 
 @pytest.mark.parametrize("to", TARGETS)

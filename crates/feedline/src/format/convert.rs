@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Format;
 use super::export::{Exporter, Samples, Shard, export_names, exporter};
 use super::parts::{Meter, Progress, SampleSizes, refuse_own_source, run_parts};
-use super::whole_file::{Temporary, failed, put_in_place, temporary_path, write_file};
+use super::whole_file::{TEMPORARY_SUFFIX, Temporary, failed, put_in_place, temporary_path, write_file};
 use crate::error::{Error, Location, Result};
 use crate::source::{LocalSource, Sink, Source};
 
@@ -187,6 +187,7 @@ impl<'a> Place<'a> {
                 remote.map_or(Ok(()), |sink| sink.put(&format!("{WORK}/{PLAN}"), &work.join(PLAN)))?;
             }
         }
+        clean(&folder)?;
         Ok(Place { folder, work, single_file, sink, _lock: lock })
     }
 
@@ -266,6 +267,18 @@ fn refuse_foreign_objects(sink: &dyn Sink) -> Result<()> {
     let Some(name) = names.into_iter().next() else { return Ok(()) };
     let reason = format!("the place is not empty: it holds '{name}'");
     Err(Error::data(Location::new(sink.uri()), reason).with_hint("convert to a new or empty prefix"))
+}
+
+/// Removes temporary files of a run that was killed. The folder was ours alone when that began.
+fn clean(folder: &Path) -> Result<()> {
+    for entry in LocalSource::new(folder).list("")?.entries {
+        let base = entry.name.rsplit('/').next().unwrap_or(&entry.name);
+        if base.starts_with('.') && base.ends_with(TEMPORARY_SUFFIX) {
+            let path = folder.join(&entry.name);
+            fs::remove_file(&path).map_err(|e| failed("removing", &path, e))?;
+        }
+    }
+    Ok(())
 }
 
 /// Files of others are never touched, and a mixture would be read as one data set.
@@ -506,6 +519,7 @@ mod tests {
         write(&*source, &destination, &lines, 1, &StopAfter(7), None).unwrap_err();
         let first = files(&destination).into_keys().find(|n| n.starts_with("deep")).unwrap();
         fs::write(destination.join(first), b"short").unwrap();
+        fs::write(destination.join("deep/.0-of-9.txt.123-4.tmp"), b"left by a killed run").unwrap();
         write(&*source, &destination, &lines, 1, &(), None).unwrap();
         write(&*source, &out.path().join("y"), &lines, 1, &(), None).unwrap();
         assert_eq!(files(&destination), files(&out.path().join("y")));

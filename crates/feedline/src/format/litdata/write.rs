@@ -191,11 +191,8 @@ impl Exporter for LitDataExporter {
         if schema.fields.is_empty() {
             return Err(Error::option("to", "litdata: the data set has no fields"));
         }
-        let Some(field) = schema.fields.iter().find(|field| field.optional) else { return Ok(()) };
-        let name = &field.name;
-        let reason =
-            format!("litdata: samples may lack the field '{name}', and every LitData item has every leaf");
-        Err(Error::option("to", format!("{reason}; leave it out with fields=")))
+        // Samples may lack an optional field; the first that does is an error that names it.
+        Ok(())
     }
 
     fn shard_bytes(&self) -> u64 {
@@ -449,8 +446,7 @@ mod tests {
         };
         let bf16 = OwnedValue::Array { dtype: DType::BF16, shape: vec![1], bytes: vec![0; 2] };
         assert!(refuse("bf16", bf16, false).contains("bfloat16"));
-        assert!(refuse("optional", OwnedValue::Int(1), true).contains("may lack the field 'x'"));
-        assert!(refuse("missing", OwnedValue::Missing, false).contains("no missing values"));
+        assert!(refuse("missing", OwnedValue::Missing, true).contains("no missing values"));
         assert!(refuse("tiff", OwnedValue::image(b"II*\0".to_vec()), false).contains("TIFF"));
         let meta = ImageMeta { encoding: ImageEncoding::Dct, ..ImageMeta::UNKNOWN };
         let dct = OwnedValue::Image { bytes: vec![1], index: Vec::new(), meta };
