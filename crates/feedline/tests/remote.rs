@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use feedline::{
-    Dataset, DecodeMode, DiskCache, Loader, LoaderOptions, OpenOptions, PackOptions, Shuffle, Storage, pack,
+    Dataset, DecodeMode, DiskCache, Loader, LoaderOptions, OpenOptions, PackOptions, ReadingOptions, Shuffle,
+    Storage, pack,
 };
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
 use support::{bitmap, tar};
@@ -102,6 +103,58 @@ fn bytes_and_order_from_s3_equal_the_local_ones_in_every_format() {
     assert!(DiskCache::open(cache.path()).unwrap().verify().unwrap().damaged.is_empty());
 }
 
+/// Files that other systems' own writers wrote, below `testdata/formats/`.
+const RECORDED: [&str; 10] = [
+    "litdata/classic",
+    "litdata/zstd-chunk",
+    "mds/small",
+    "mds/zstd",
+    "mds/json",
+    "mds/tsv",
+    "arrow/saved",
+    "arrow/types.arrow",
+    "tfrecord/plain.tfrecord",
+    "tbl/plain.tbl",
+];
+
+fn copy(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        std::fs::copy(from, to).unwrap();
+        return;
+    }
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
+
+#[test]
+fn recorded_files_of_other_systems_read_the_same_from_s3() {
+    let root = tempfile::tempdir().unwrap();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
+    copy(&recorded, &root.path().join("bucket"));
+    let server = Server::s3(root.path());
+    let indexes = tempfile::tempdir().unwrap();
+    for name in RECORDED {
+        let reading = ReadingOptions {
+            allow_pickle: true,
+            index_dir: Some(indexes.path().to_owned()),
+            ..ReadingOptions::default()
+        };
+        let near = OpenOptions { reading, ..OpenOptions::default() };
+        let far = OpenOptions { storage: storage(&server.url(), &[]), ..near.clone() };
+        let local = root.path().join("bucket").join(name).display().to_string();
+        let near = Dataset::open_all(&[local], &near).unwrap();
+        let far = Dataset::open_all(&[format!("s3://bucket/{name}")], &far).unwrap();
+        assert_eq!((far.len(), far.schema()), (near.len(), near.schema()), "{name}");
+        for sample in 0..near.len() {
+            let (near, far) = (near.get(sample).unwrap(), far.get(sample).unwrap());
+            assert_eq!(format!("{near:?}"), format!("{far:?}"), "{name}, sample {sample}");
+        }
+    }
+}
+
 #[test]
 fn a_pack_and_tars_come_over_plain_http() {
     let root = bucket(20, 16);
@@ -141,7 +194,11 @@ fn chaos_costs_time_but_no_byte() {
         let local = Dataset::open(root.path().join("bucket").join(name).display().to_string()).unwrap();
         let near = Loader::new(local, undecoded(5, Shuffle::Full)).unwrap();
         let mut random = Random::new(at as u64, 6, &PASSING);
-        proxy.set(move |_| random.draw());
+        // An answer to HEAD has no body, so it cannot say that credentials expired: that is a plain refusal.
+        proxy.set(move |request| match random.draw() {
+            Fault::Expired if request.method == "HEAD" => Fault::None,
+            fault => fault,
+        });
         let cached = Storage { cache_dir: Some(cache.path().to_owned()), ..patient.clone() };
         let storage = if at == 1 { &cached } else { &patient };
         let far =
@@ -296,7 +353,8 @@ fn killing_one_of_two_processes_leaves_the_other_and_the_cache_whole() {
         victim.wait().unwrap();
         let report = DiskCache::open(&cache).unwrap().verify().unwrap();
         assert!(report.damaged.is_empty() && report.blocks > 0, "round {round}: {report:?}");
-        assert!(report.bytes <= 1_000_000, "round {round}: {} bytes", report.bytes);
+        // Each of the two counts what it adds itself and looks at the folder when that reaches the limit.
+        assert!(report.bytes <= 2_000_000, "round {round}: {} bytes", report.bytes);
         // Opening cleared away what the dead process had begun.
         assert_eq!(std::fs::read_dir(cache.join("tmp")).unwrap().count(), 0, "round {round}");
     }

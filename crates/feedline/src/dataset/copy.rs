@@ -91,9 +91,12 @@ impl DatasetSpec {
         }
     }
 
-    /// The same with a disk cache, where it has none yet.
+    /// The same with a disk cache, where it has none yet. Local pieces stay without.
     fn with_cache_dir(&self, folder: &Path) -> DatasetSpec {
         let mut spec = self.clone();
+        if !self.is_remote() {
+            return spec;
+        }
         match &mut spec {
             DatasetSpec::Open { storage, .. } => {
                 storage.cache_dir.get_or_insert_with(|| folder.to_path_buf());

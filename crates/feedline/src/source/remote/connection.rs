@@ -134,6 +134,8 @@ pub(super) struct Patience<'a> {
     known: Option<u64>,
     begun: Instant,
     tries: u32,
+    /// Those among them that ended with a plain "no".
+    refusals: u32,
     received: u64,
 }
 
@@ -144,7 +146,16 @@ impl<'a> Patience<'a> {
         place: Location,
         known: Option<u64>,
     ) -> Self {
-        Patience { connection, action, place, known, begun: Instant::now(), tries: 0, received: 0 }
+        Patience {
+            connection,
+            action,
+            place,
+            known,
+            begun: Instant::now(),
+            tries: 0,
+            refusals: 0,
+            received: 0,
+        }
     }
 
     /// After a failure: waits before the next try, or gives the error if there shall be none. `received` counts all
@@ -154,12 +165,13 @@ impl<'a> Patience<'a> {
             (self.received, self.tries, self.begun) = (received, 0, Instant::now());
         }
         self.tries += 1;
+        self.refusals += u32::from(trouble.is_refusal());
         let connection = self.connection;
         let (opened, limits) = (connection.opened(), connection.transfer());
         let reached = connection.reached.load(Ordering::Relaxed);
         let pause = self.pause();
         let over = self.tries > limits.retries || self.begun.elapsed() + pause > limits.retry_for;
-        if over || !trouble.passes(self.tries, self.known.is_some(), reached, &opened.identity) {
+        if over || !trouble.passes(self.refusals, self.known.is_some(), reached, &opened.identity) {
             let tried = Tried { times: self.tries, seconds: self.begun.elapsed().as_secs_f64() };
             let before = self.known.unwrap_or_default();
             return Err(trouble.into_error(self.action, self.place.clone(), before, &opened, &tried));

@@ -174,19 +174,24 @@ fn shorten(text: &str) -> String {
 }
 
 impl Trouble {
-    /// Whether another try may help. `tries` were made so far; `known` says that the object was seen before, `reached`
-    /// that the store has answered before.
-    pub(super) fn passes(&self, tries: u32, known: bool, reached: bool, identity: &Identity) -> bool {
+    /// Whether it is a plain "no" that is doubted only a few times.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Trouble::Refused(fault) if fault.kind != Kind::Passing)
+    }
+
+    /// Whether another try may help. There were so many refusals so far; `known` says that the object was seen before,
+    /// `reached` that the store has answered before.
+    pub(super) fn passes(&self, refusals: u32, known: bool, reached: bool, identity: &Identity) -> bool {
         match self {
             Trouble::Stalled(_) | Trouble::Cut { .. } => true,
             Trouble::Changed(_) => false,
             Trouble::Refused(fault) => match fault.kind {
                 Kind::Passing => true,
                 // A name typed wrong should not take minutes to say so.
-                Kind::Unreachable => reached || tries < 3,
-                Kind::Expired => identity.may_renew() || tries < 3,
+                Kind::Unreachable => reached || refusals < 3,
+                Kind::Expired => identity.may_renew() || refusals < 3,
                 // An object that was there a moment ago: a proxy or a replica may be behind. Not for long.
-                Kind::Missing => known && tries < 3,
+                Kind::Missing => known && refusals < 3,
                 _ => false,
             },
         }
