@@ -383,7 +383,7 @@ def test_collate(tiny):
 
 @knob("cache_dir")
 def test_cache_dir(tiny, tmp_path):
-    """refused: local data need no cache"""
+    """remote data are kept in this folder; refused for local data, which need no cache"""
     with pytest.raises(fl.OptionError, match=r"cache_dir: .*local data"):
         fl.Loader(tiny, cache_dir=tmp_path)
 
