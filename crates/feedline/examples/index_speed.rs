@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn write(data: &Path, samples: u64, bytes: u64, shards: u64) -> std::io::Result<()> {
     std::fs::create_dir_all(data)?;
-    let noise: Vec<u8> = (0..bytes * 2).map(|i| (i * 2_654_435_761 >> 13) as u8).collect();
+    let noise: Vec<u8> = (0..bytes * 2).map(|i| ((i * 2_654_435_761) >> 13) as u8).collect();
     for shard in 0..shards {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(data.join(format!("{shard:06}.tar")))?);
         for sample in (0..samples).filter(|n| n * shards / samples == shard) {

@@ -102,7 +102,7 @@ impl DatasetSpec {
                 storage.cache_dir.get_or_insert_with(|| folder.to_path_buf());
             }
             DatasetSpec::Select { of, .. } | DatasetSpec::Cached { of, .. } => {
-                **of = of.with_cache_dir(folder)
+                **of = of.with_cache_dir(folder);
             }
             DatasetSpec::Concat { pieces } => {
                 for piece in pieces {

@@ -357,7 +357,7 @@ mod tests {
         let (mut texts, mut offsets, mut labels, mut weights) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, (name, bytes)) in images.iter().enumerate() {
-            for word in [data.len() as u64, bytes.len() as u64, 40 | 60 << 32] {
+            for word in [data.len() as u64, bytes.len() as u64, 0x28 | 0x3c << 32] {
                 meta.extend_from_slice(&word.to_le_bytes());
             }
             data.extend_from_slice(bytes);

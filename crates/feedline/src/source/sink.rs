@@ -86,7 +86,7 @@ impl Source for FolderSink {
         self.0.exists(name)
     }
 
-    fn open(&self, name: &str) -> Result<std::sync::Arc<dyn super::Object>> {
+    fn open(&self, name: &str) -> Result<Arc<dyn super::Object>> {
         self.0.open(name)
     }
 }
