@@ -36,7 +36,7 @@ def test_mosaic(run, tmp_path):
         assert [rank.tolist() for rank in order.ranks(ask["epoch"], split)] == answer, ask
 
 
-@pytest.mark.parametrize(("environment", "window"), [("litdata", 256), ("litdata-classic", 0)])
+@pytest.mark.parametrize(("environment", "window"), [("litdata", 256), ("litdata", 0), ("litdata-classic", None)])
 def test_litdata(run, tmp_path, environment, window):
     run("litdata", "write", tmp_path / "data", environment=environment)
     folder = tmp_path / "data" / "numbers"
@@ -47,7 +47,14 @@ def test_litdata(run, tmp_path, environment, window):
         {"world": 1, "workers": 2, "batch": 7, "seed": 5, "shuffle": True, "drop_last": True, "epochs": 1},
         {"world": 2, "workers": 2, "batch": 8, "seed": 1, "shuffle": True, "drop_last": True, "epochs": 2},
     ]
-    run("litdata", "orders", folder, tmp_path / "answers.json", json.dumps(asked), environment=environment)
+    run(
+        "litdata",
+        "orders",
+        folder,
+        tmp_path / "answers.json",
+        json.dumps([{**ask, "window": window} for ask in asked]),
+        environment=environment,
+    )
     ds = numbers(1000, tmp_path / "pack")
     for ask, ranks in zip(asked, json.loads((tmp_path / "answers.json").read_text()), strict=True):
         how = {"seed": ask["seed"], "num_workers": ask["workers"], "shuffle": ask["shuffle"], "window": window}

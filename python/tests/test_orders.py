@@ -60,7 +60,7 @@ def test_mosaic_defaults_follow_the_nodes():
 
 def test_litdata_draws_chunks_and_items_as_litdata_does():
     # RandomState([42, 1]).permutation(6) is 5 0 2 1 3 4; RandomState([42, 6, 1, 3]).permutation(8) is 7 5 2 1 4 6 0 3.
-    order = samplers.LitData([8] * 6, window=0).ranks(0, Split(48, 8, 1, False))[0]
+    order = samplers.LitData([8] * 6, window=None).ranks(0, Split(48, 8, 1, False))[0]
     assert [block[0] // 8 for block in order.reshape(6, 8)] == [5, 0, 2, 1, 3, 4]
     assert (order.reshape(6, 8)[3] - 8).tolist() == [7, 5, 2, 1, 4, 6, 0, 3]
 

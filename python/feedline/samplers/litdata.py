@@ -14,8 +14,8 @@ from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
 
-# A worker's share: chunks with the part of each that is its own, as sample numbers.
-_Share = list[range]
+# A worker's share: chunks by number, with the part of each that is its own as sample numbers.
+_Share = list[tuple[int, range]]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -24,10 +24,10 @@ class LitData(Order):
 
     `chunks` are the samples of each chunk; `of(folder)` reads them from `index.json`. `num_workers` is the number of
     *its* workers, which this order depends on (0 counts as 1, as there). `window` is `item_shuffle_window` of LitData
-    0.2.76; versions that do not have it shuffle whole chunks: `window=0`. On several ranks LitData drops what does not
-    make a full batch on each; so must the loader (`drop_last=True`).
+    0.2.76, where 0 is a full shuffle of each chunk; for versions that do not have it, say `window=None`. On several
+    ranks LitData drops what does not make a full batch on each; so must the loader (`drop_last=True`).
 
-    >>> order = LitData([8] * 6, num_workers=2, window=0)
+    >>> order = LitData([8] * 6, num_workers=2, window=None)
     >>> order.ranks(0, Split(48, 8, 1, False))[0][:8].tolist()
     [41, 45, 43, 40, 42, 47, 44, 46]
     """
@@ -36,16 +36,22 @@ class LitData(Order):
     seed: int
     num_workers: int
     shuffle: bool
-    window: int
+    window: int | None
 
     def __init__(
-        self, chunks: Iterable[int], *, seed: int = 42, num_workers: int = 1, shuffle: bool = True, window: int = 256
+        self,
+        chunks: Iterable[int],
+        *,
+        seed: int = 42,
+        num_workers: int = 1,
+        shuffle: bool = True,
+        window: int | None = 256,
     ) -> None:
         object.__setattr__(self, "chunks", tuple(int(size) for size in chunks))
         object.__setattr__(self, "seed", int(seed))
         object.__setattr__(self, "num_workers", max(1, int(num_workers)))
         object.__setattr__(self, "shuffle", bool(shuffle))
-        object.__setattr__(self, "window", int(window))
+        object.__setattr__(self, "window", None if window is None else int(window))
 
     @classmethod
     def of(
@@ -55,7 +61,7 @@ class LitData(Order):
         seed: int = 42,
         num_workers: int = 1,
         shuffle: bool = True,
-        window: int = 256,
+        window: int | None = 256,
     ) -> LitData:
         """The order of the data set in this folder."""
         index = Path(folder)
@@ -83,22 +89,22 @@ class LitData(Order):
     def _shares(self, number: int, split: Split) -> list[_Share]:
         """Chunks in their order of this epoch, given to one worker after the other until each has its batches."""
         ends = np.cumsum((0, *self.chunks)).tolist()
-        chunks = [range(ends[at], ends[at + 1]) for at in range(len(self.chunks))]
+        chunks = [(at, range(ends[at], ends[at + 1])) for at in range(len(self.chunks))]
         if self.shuffle:
             order = np.random.RandomState([self.seed, number]).permutation(len(chunks))
             chunks = [chunks[at] for at in order]
         shares: list[_Share] = []
-        remaining = [chunk for chunk in chunks if chunk][::-1]
+        remaining = [chunk for chunk in chunks if chunk[1]][::-1]
         for wanted in self._budgets(split):
             share: _Share = []
             missing = wanted
             while missing:
-                chunk = remaining.pop()
-                part, rest = chunk[:missing], chunk[missing:]
-                share.append(part)
+                chunk, samples = remaining.pop()
+                part, rest = samples[:missing], samples[missing:]
+                share.append((chunk, part))
                 missing -= len(part)
                 if rest:
-                    remaining.append(rest)
+                    remaining.append((chunk, rest))
             shares.append(share)
         return shares
 
@@ -114,7 +120,13 @@ class LitData(Order):
 
     def _items(self, share: _Share, number: int) -> Ids:
         """A worker's samples in order."""
-        parts = [self._shuffled(part, [self.seed, len(share), number, at]) for at, part in enumerate(share)]
+        # Once seeded by the worker's chunks and the place among them, now by all chunks and the chunk's own number.
+        own = self.window is None
+        seeds = [(len(share), at) if own else (len(self.chunks), chunk) for at, (chunk, _) in enumerate(share)]
+        parts = [
+            self._shuffled(part, [self.seed, count, number, which])
+            for (count, which), (_, part) in zip(seeds, share, strict=True)
+        ]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def _shuffled(self, part: range, seed: list[int]) -> Ids:
@@ -122,7 +134,7 @@ class LitData(Order):
         if not self.shuffle or len(items) < 2:  # noqa: PLR2004 - one sample has one order
             return items
         random = np.random.RandomState(seed)
-        if self.window <= 1:
+        if self.window is None or self.window <= 1:
             return random.permutation(items)
         blocks = [items[at : at + self.window].tolist() for at in range(0, len(items), self.window)]
         for block in blocks:
