@@ -16,7 +16,7 @@ use crate::error::{Error, Location, Result};
 use crate::format::{self, Concatenated, Format, ReadingOptions, Renamed, Selected};
 use crate::owned::Sample;
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::{Storage, resolve};
+use crate::source::{Storage, resolve, split_joined};
 
 /// How to open a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,8 @@ impl Dataset {
 
     /// Opens one or several of them as one data set.
     pub fn open_all(uris: &[String], options: &OpenOptions) -> Result<Self> {
-        let target = resolve(uris, &options.storage)?;
+        let uris = split_joined(uris)?;
+        let target = resolve(&uris, &options.storage)?;
         let format = format::open(&target, &options.format, &options.reading)?;
         let uri = uris.join(", ");
         check_field_count(&uri, format.schema())?;

@@ -35,6 +35,7 @@ pub use remote::RemoteSource;
 pub(crate) use sink::FolderSink;
 pub use sink::{Destination, Sink};
 pub(crate) use sink::{open_sink, staging_folder};
+pub(crate) use uri::split_joined;
 pub use uri::{Target, resolve};
 pub(crate) use wanted::while_wanted;
 

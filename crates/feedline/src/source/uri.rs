@@ -56,6 +56,24 @@ pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
     }
 }
 
+/// webdataset's way to write a list: `a.tar::b.tar`. A file that really has `::` in its name wins.
+pub(crate) fn split_joined(uris: &[String]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for uri in uris {
+        if uri.starts_with("pipe:") {
+            let reason =
+                "pipe: would run a command, and its output cannot be read at random; give the files or urls";
+            return Err(Error::option("uri", reason));
+        }
+        if uri.contains("::") && !Path::new(uri).exists() {
+            found.extend(uri.split("::").filter(|part| !part.is_empty()).map(str::to_owned));
+        } else {
+            found.push(uri.clone());
+        }
+    }
+    Ok(found)
+}
+
 /// Settings that could have no effect are a mistake.
 fn refuse_for_local(storage: &Storage) -> Result<()> {
     if storage.cache_dir.is_some() {
@@ -341,6 +359,14 @@ mod tests {
             resolve(&["https://host/pack".to_owned()], &Storage::default()),
             Ok(Target::Folder(_))
         ));
+    }
+
+    #[test]
+    fn joined_lists_are_taken_apart_and_commands_refused() {
+        let split = |uri: &str| split_joined(&[uri.to_owned()]);
+        assert_eq!(split("a-{0..1}.tar::b.tar").unwrap(), ["a-{0..1}.tar", "b.tar"]);
+        assert_eq!(split("s3://x/a.tar").unwrap(), ["s3://x/a.tar"]);
+        assert!(split("pipe:curl x").unwrap_err().to_string().contains("command"));
     }
 
     #[test]

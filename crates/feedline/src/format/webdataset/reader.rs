@@ -19,7 +19,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, MAX_FIELDS, SampleBuffer, Schema, Value,
 };
-use crate::source::{Source, to_usize};
+use crate::source::{Seen, Source, to_usize};
 
 /// The sample's key is field 0.
 const KEY: usize = 0;
@@ -251,7 +251,7 @@ fn indexes(
 /// Length and version of each shard. A bucket lists a thousand objects in the time it takes to ask for one; a disk
 /// opens a file as fast as it lists it.
 fn versions(source: &dyn Source, listed: &[ListedShard]) -> Result<Vec<(u64, u64)>> {
-    if source.uri().contains("://")
+    if source.is_remote()
         && listed.len() > 4
         && let Ok(listing) = source.list("")
     {
@@ -463,6 +463,15 @@ impl Format for WebDataset {
             Place::Known(value) => Some(value),
             Place::Stored(_) => None,
         }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.shelf.source().is_remote()
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        let about = self.shards.get(number as usize)?.index.about();
+        Some(Seen { size: about.size, version: about.version })
     }
 
     fn object_count(&self) -> u32 {

@@ -6,17 +6,21 @@ use std::time::{Duration, Instant};
 use crate::source::Object;
 
 const BLOCK: u64 = 512;
-/// How much is read at once where members are small.
-const WINDOW: u64 = 256 * 1024;
-/// Members up to this are passed over inside the window; larger ones are skipped without reading them.
-const PASS_OVER: u64 = 32 * 1024;
+/// How much is read at once: the most where many small members follow each other, the least after a jump; in between
+/// it grows fourfold with every read. Members larger than the last number are skipped without reading them.
+const NEAR: Reach = Reach { least: 1024, most: 256 * 1024, pass_over: 32 * 1024 };
 /// The same for objects that take long to answer (a bucket: tens of milliseconds a request, for which megabytes come).
-const FAR_WINDOW: u64 = 8 << 20;
-const FAR_PASS_OVER: u64 = 2 << 20;
+const DISTANT: Reach = Reach { least: 256 * 1024, most: 8 << 20, pass_over: 2 << 20 };
 /// An answer that takes longer comes from far away. A disk that has to move its head stays below.
 const FAR: Duration = Duration::from_millis(15);
 /// Longest name or PAX record list we take; GNU tar and libarchive never write more.
 const MAX_EXTENSION: u64 = 1 << 20;
+
+struct Reach {
+    least: u64,
+    most: u64,
+    pass_over: u64,
+}
 
 /// A regular file in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,20 +210,22 @@ pub(super) struct Window<'a> {
     object: &'a dyn Object,
     bytes: Vec<u8>,
     start: u64,
+    /// How much the last read asked for.
+    ahead: u64,
     far: bool,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn new(object: &'a dyn Object) -> Self {
-        Window { object, bytes: Vec::new(), start: 0, far: false }
+        Window { object, bytes: Vec::new(), start: 0, ahead: NEAR.most, far: false }
     }
 
     fn fill(&mut self, offset: u64, length: u64) -> Result<(), String> {
-        let (window, pass_over) = if self.far { (FAR_WINDOW, FAR_PASS_OVER) } else { (WINDOW, PASS_OVER) };
+        let reach = if self.far { DISTANT } else { NEAR };
         // A jump past the window: members are large here, and reading ahead would read them all.
-        let near = offset < self.start + self.bytes.len() as u64 + pass_over;
-        let ahead = if near { window } else { BLOCK * 2 };
-        let size = ahead.max(length).min(self.object.size() - offset);
+        let near = offset < self.start + self.bytes.len() as u64 + reach.pass_over;
+        self.ahead = if near { (self.ahead * 4).clamp(reach.least, reach.most) } else { reach.least };
+        let size = self.ahead.max(length).min(self.object.size() - offset);
         self.bytes.resize(size as usize, 0);
         self.start = offset;
         let begun = Instant::now();

@@ -374,3 +374,49 @@ fn mixed_folders_are_refused_with_what_was_seen() {
     assert_eq!(seen(vec![("a.tar", shard(b'a')), ("logs/x.txt", vec![0])]).unwrap().name(), "webdataset");
     assert_eq!(seen(vec![("cats/x.jpg", vec![0]), ("notes.txt", vec![0])]).unwrap().name(), "folder");
 }
+
+/// `testdata/webdataset/kinds.py` wrote the shard with webdataset, then gzipped it.
+#[test]
+fn every_kind_that_webdataset_writes_is_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/webdataset");
+    let target = Target::Objects(Arc::new(LocalSource::new(folder)), vec!["kinds.tar.gz".to_owned()]);
+    assert!(recognises(&target).unwrap().is_some());
+    let set = open(&target, &ReadingOptions::default()).unwrap();
+    let kinds: Vec<(&str, Kind, bool)> =
+        set.schema().fields.iter().map(|f| (f.name.as_str(), f.kind, f.optional)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("key", Kind::Text, false),
+            ("bin", Kind::Bytes, false),
+            ("cls", Kind::Int, false),
+            ("json", Kind::Json, true),
+            ("npy", Kind::Array, false),
+            ("pyd", Kind::Bytes, false),
+            ("txt", Kind::Text, false),
+            ("txt.gz", Kind::Text, false),
+            ("x.ten", Kind::Array, false),
+        ]
+    );
+    assert!(set.schema().fields[5].pickled);
+    for sample in 0..4u8 {
+        let read = |name: &str| read(&*set, u64::from(sample), name).unwrap();
+        assert_eq!(read("key").1, format!("d/{sample:05}").into_bytes());
+        assert_eq!(read("bin").1, (0..sample).collect::<Vec<u8>>());
+        assert_eq!(read("cls").0, Value::Int(i64::from(sample % 3)));
+        assert_eq!(read("txt").1, format!("h\u{e9}llo {sample}").into_bytes());
+        assert_eq!(read("txt.gz").1, format!("zipped {sample}").into_bytes());
+        assert_eq!(read("json").0 == Value::Missing, sample % 2 == 1);
+        let floats: Vec<u8> =
+            (0..6u8).flat_map(|n| (f32::from(n) + f32::from(sample) / 2.0).to_le_bytes()).collect();
+        assert_eq!(read("npy").1, floats);
+        let Value::Array { dimensions: 2, shape, .. } = read("x.ten").0 else {
+            panic!("an array of two sides")
+        };
+        assert_eq!(shape[..2], [3, 2]);
+        assert_eq!(
+            read("x.ten").1,
+            (0..6i32).flat_map(|n| (n * i32::from(sample)).to_le_bytes()).collect::<Vec<u8>>()
+        );
+    }
+}
