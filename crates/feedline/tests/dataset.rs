@@ -197,3 +197,12 @@ fn data_sets_are_shared_between_threads() {
     let sample = std::thread::spawn(move || other.get(1).unwrap()).join().unwrap();
     assert_eq!(sample, dataset.get(1).unwrap());
 }
+
+#[test]
+fn what_is_called_a_class_but_is_no_number_is_bytes() {
+    let dataset = Dataset::open(testdata("webdataset/gnu.tar")).unwrap();
+    let OwnedValue::Bytes(bytes) = dataset.get(0).unwrap().get("cls").unwrap().clone() else {
+        panic!("bytes")
+    };
+    assert!(bytes.starts_with(b"g/mmm"));
+}

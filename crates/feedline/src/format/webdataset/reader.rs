@@ -110,7 +110,37 @@ impl WebDataset {
         let objects = listed.into_iter().zip(&shards).map(|(l, s)| (l.url, s.index.about()));
         let objects = objects.map(|(name, about)| (name, about.size, about.version)).collect();
         let shelf = Shelf::with_versions(source, objects);
-        Ok(WebDataset { uri, schema, fingerprint, problems, shelf, unpacked, shards, starts })
+        let mut open = WebDataset { uri, schema, fingerprint, problems, shelf, unpacked, shards, starts };
+        open.doubt_integers();
+        Ok(open)
+    }
+
+    /// A suffix such as `cls` says integer. Where the index found none in any sample, it is bytes that happen to be
+    /// called so.
+    fn doubt_integers(&mut self) {
+        for field in 1..self.schema.fields.len() {
+            let is_it = self.schema.fields[field].kind == Kind::Int && !self.holds_integers(field);
+            if is_it && self.len() > 0 {
+                self.schema.fields[field].kind = Kind::Bytes;
+                let suffixes = self.shards.iter_mut().flat_map(|shard| &mut shard.suffixes);
+                for suffix in suffixes.filter(|s| usize::from(s.field) == field) {
+                    suffix.content = Content::Bytes;
+                }
+            }
+        }
+    }
+
+    /// Whether some sample has an integer there. The first one that has the field nearly always settles it, and the
+    /// index nearly always knows its value; side indexes do not, so it is read.
+    fn holds_integers(&self, field: usize) -> bool {
+        let mut having = (0..self.len()).filter(|sample| self.member(*sample, field).is_some());
+        let Some(first) = having.next() else { return true };
+        if self.int_value(first, field).is_some() {
+            return true;
+        }
+        let only = FieldSet::only(self.schema.fields.len(), [field]);
+        self.read(first, &only, &mut SampleBuffer::new()).is_ok()
+            || having.any(|sample| self.int_value(sample, field).is_some())
     }
 
     fn at(&self, sample: u64) -> Result<At<'_>> {
