@@ -45,6 +45,14 @@ TEXT
   echo '```'
   cat <<'TEXT'
 
+## Every format beside its own loader: `make bench-formats DATA=...`
+
+TEXT
+  echo '```text'
+  .venv/bin/python benchmarks/formats.py "$photos" || true # says what it falls short of
+  echo '```'
+  cat <<'TEXT'
+
 ## Encodings of a pack: `feedline pack PHOTOS x --compare`
 
 TEXT

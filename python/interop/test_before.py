@@ -34,7 +34,7 @@ def test_the_code_before_runs(run, folder, tmp_path, page):
     data = folder
     if to is not None:
         data = tmp_path / f"data.{to}"
-        fl.convert(folder, data, to=to, progress=False)
+        fl.convert(fl.open(folder, fields={"image": "image", "label": "label"}), data, to=to, progress=False)
     given = sorted(map(str, data.glob("*.tar"))) if to == "webdataset" else str(data)
     steps = count(run, environment, page, name, given, tmp_path)
     assert sum(steps) == 24, "two epochs of twelve samples"

@@ -10,6 +10,8 @@ import numpy as np
 
 def plain(value):
     """A value as JSON that still knows what it was."""
+    if isinstance(value, np.generic):
+        value = value.item()  # LitData 0.2.45 gives NumPy's numbers
     if value is None or isinstance(value, bool):
         return {"plain": value}
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -17,7 +19,7 @@ def plain(value):
     if isinstance(value, (int, str)):
         return {"plain": value}
     if isinstance(value, float):
-        return {"float": repr(value)}
+        return {"float": repr(float(value))}
     if hasattr(value, "convert") and hasattr(value, "mode"):
         return {"pixels": plain(np.asarray(value.convert("RGB")))["array"]}
     if hasattr(value, "__array__"):

@@ -110,6 +110,10 @@ def read(file, into):
     reader = Reader(file)
     allocations = {int(row["ptr"]): int(row["size"]) for row in reader.alloc_table}
     content = Path(file).read_bytes()
+    # FFCV makes a plain BytesField of a stored JSONField, so the descriptor says what it was.
+    json_fields = {
+        name for name, one in zip(reader.handlers, reader.field_descriptors, strict=True) if one["type_id"] == 5
+    }
     found = []
     for record in reader.metadata:
         one = {}
@@ -121,7 +125,7 @@ def read(file, into):
                 raw = value["mode"] == 1
                 shape = (int(value["height"]), int(value["width"]), 3)
                 one[name] = np.frombuffer(data, np.uint8).reshape(shape) if raw else data
-            elif isinstance(field, JSONField):
+            elif name in json_fields:
                 start = int(value["ptr"])
                 one[name] = JSONField.unpack(np.frombuffer(content[start : start + int(value["size"])], np.uint8))
             elif isinstance(field, BytesField):

@@ -1,0 +1,32 @@
+import datasets
+from common import main, recipe
+from torch.utils.data import DataLoader
+
+
+def write(files, out):
+    rows = {"image": [str(file) for file, _ in files], "label": [label for _, label in files]}
+    table = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
+    table.to_parquet(f"{out}/data.parquet")
+
+
+class Recipe:
+    def __init__(self):
+        self.recipe = recipe()
+
+    def __call__(self, rows):
+        return {"image": [self.recipe(image) for image in rows["image"]], "label": rows["label"]}
+
+
+def prepare(folder, batch_size, workers):
+    data = datasets.load_dataset("parquet", data_files=f"{folder}/data.parquet", split="train")
+    data = data.cast_column("image", datasets.Image()).with_transform(Recipe())
+
+    def epoch():
+        loader = DataLoader(data, batch_size=batch_size, shuffle=True, num_workers=workers)
+        return sum(len(batch["label"]) for batch in loader)
+
+    return epoch
+
+
+if __name__ == "__main__":
+    main(write, prepare)
