@@ -12,6 +12,8 @@ __all__ = [
     "PackProgress",
     "PackWriter",
     "__version__",
+    "convert",
+    "convert_targets",
     "kind_of",
     "pack",
     "run_cli",
