@@ -119,8 +119,9 @@ fn select_and_concat() {
     let other = Dataset::open(testdata("webdataset/gnu.tar")).unwrap();
     let joined = Dataset::concat(&[picked.clone(), other.clone(), dataset.clone()]).unwrap();
     assert_eq!(joined.len(), 7);
-    // What they share: key and label (one has `jpg`, the other calls its only image `image`).
-    assert_eq!(joined.schema().fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["key", "label"]);
+    // What they share: the key (one has `jpg`, the other calls its only image `image`; one's `cls` is a label, the
+    // other's is no number).
+    assert_eq!(joined.schema().fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["key"]);
     assert_eq!(joined.get(4).unwrap().get("key"), dataset.get(0).unwrap().get("key"));
     assert!(joined.get(7).is_err());
 }
