@@ -34,7 +34,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("served")
     make_folder(folder / "bucket" / "animals")
     fl.pack(folder / "bucket" / "animals", folder / "bucket" / "packed", progress=False)
-    subprocess.run(["cargo", "build", "--quiet", "--package", "feedline-servers"], cwd=REPOSITORY, check=True)
+    # The packages that `cargo test` builds: others would choose other features and compile everything again.
+    chosen = ["--workspace", "--exclude", "feedline-python", "--bin", "feedline-test-servers"]
+    subprocess.run(["cargo", "build", "--quiet", "--locked", *chosen], cwd=REPOSITORY, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     command = [target / "debug" / "feedline-test-servers", folder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
