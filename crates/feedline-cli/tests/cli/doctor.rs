@@ -12,7 +12,7 @@ fn tells_about_the_machine() {
         "threads",
         "memory",
         "open files",
-        "pack, webdataset, folder",
+        "webdataset, folder",
     ] {
         assert!(shown.contains(word), "'{word}' is not in: {shown}");
     }

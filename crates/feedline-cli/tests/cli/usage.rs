@@ -37,7 +37,7 @@ fn settings_that_cannot_be_are_2() {
     let pictures = place.pictures(4);
     run(&["inspect", text(&pictures), "--format", "beton2"]).fails(2, &["error: format: 'beton2'", "folder"]);
     run(&["inspect", text(&pictures), "--field", "image=nope"]).fails(2, &["no field 'nope'", "label"]);
-    run(&["inspect", "s3://bucket/x"]).fails(2, &["s3://"]);
+    run(&["inspect", "ftp://host/x"]).fails(2, &["ftp"]);
     run(&["bench", text(&pictures), "--batch-size", "0"]).fails(2, &["batch_size"]);
     run(&["bench", text(&pictures), "--against", "torch"])
         .fails(2, &["--against torch", "python -m feedline bench"]);
