@@ -35,6 +35,7 @@ loom: setup ## Model check of the batch protocol
 	cd crates/feedline/loom && cargo test --release --locked
 
 test-python: setup-test build ## Python tests and the examples in docstrings
+	cargo build --locked --workspace --exclude feedline-python --bin feedline-test-servers
 	$(BIN)/python -m pytest
 
 test-leaks: setup-test build ## 2,000 batches with early breaks under valgrind's leak checker

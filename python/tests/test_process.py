@@ -26,7 +26,8 @@ def threads():
                 names.append(file.read().strip())
         except FileNotFoundError:
             pass
-    return sum(name.startswith("feedline-") for name in names)
+    # Network threads are the process's, not a loader's, and stay.
+    return sum(name.startswith("feedline-") and not name.startswith("feedline-net") for name in names)
 
 
 def eventually(condition, seconds=5.0):
