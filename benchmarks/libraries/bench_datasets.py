@@ -1,5 +1,5 @@
 import datasets
-from common import main, recipe
+from epochs import main, recipe
 from torch.utils.data import DataLoader
 
 

@@ -1,5 +1,5 @@
 import numpy as np
-from common import main
+from epochs import main
 from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.basics import IntDecoder
 from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder

@@ -1,5 +1,5 @@
 import litdata
-from common import main, recipe
+from epochs import main, recipe
 from PIL import Image
 
 

@@ -1,4 +1,4 @@
-from common import main, recipe
+from epochs import main, recipe
 from streaming import MDSWriter, StreamingDataset
 from torch.utils.data import DataLoader
 

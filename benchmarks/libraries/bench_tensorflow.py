@@ -1,5 +1,5 @@
 import tensorflow as tf
-from common import main
+from epochs import main
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 

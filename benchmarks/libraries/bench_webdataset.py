@@ -1,5 +1,5 @@
 import webdataset
-from common import main, recipe
+from epochs import main, recipe
 
 
 def write(files, out):
