@@ -129,7 +129,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path, to):
         work = cut.parent / f".{cut.name}.feedline-convert" if to == "beton" else cut / ".feedline-convert"
         while child.poll() is None and not work.exists():
             time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.05))
+        time.sleep(rng.uniform(0, 0.015))
         child.send_signal(signal.SIGKILL)
         _, message = child.communicate()
         if child.returncode != -signal.SIGKILL:
