@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -199,10 +198,12 @@ def train_images(ds: fl.Dataset, batch_size: int = 64) -> Callable[[], float]:
     return work
 
 
-def make_blobs(folder: Path, size: int) -> None:
+def put_blobs(options: dict[str, str], folder: Path, uri: str, size: int) -> None:
+    """Through the server, which then knows the ETags; it hashes files laid in its folder anew for every request."""
     rng = np.random.default_rng(0)
     rows = ({"blob": rng.bytes(256 << 10)} for _ in range(size // (256 << 10)))
-    fl.pack(rows, folder, part_bytes=64 << 20, progress=False)
+    fl.pack(rows, folder, progress=False)
+    fl.pack(folder, uri, part_bytes=64 << 20, progress=False, storage_options=options)
 
 
 def main() -> None:
@@ -217,11 +218,11 @@ def main() -> None:
         root = Path(name)
         bucket = root / "served" / "bench"
         bucket.mkdir(parents=True)
-        make_blobs(bucket / "blobs", args.block_bytes)
-        fl.pack(args.folder, bucket / "train", progress=False)
-        shutil.copytree(args.folder, bucket / "images")
-        near = fl.open(bucket / "train")
+        fl.pack(args.folder, root / "train", progress=False)
+        near = fl.open(root / "train")
         with servers(bucket.parent, 0) as options:
+            put_blobs(options, root / "blobs", "s3://bench/blobs", args.block_bytes)
+            fl.pack(args.folder, "s3://bench/train", progress=False, storage_options=options)
             sides = [
                 plain_download(options, bucket, "blobs", 8, 8 << 20),
                 feedline_blocks(options, "s3://bench/blobs"),

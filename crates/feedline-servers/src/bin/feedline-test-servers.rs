@@ -1,8 +1,9 @@
-//! `feedline-test-servers FOLDER [--delay-ms N]`: S3 and plain http over a folder, until standard input ends. Prints
+//! `feedline-test-servers FOLDER [--delay-ms N] [--log]`: S3 and plain http over a folder, until standard input ends. Prints
 //! their addresses, the key and the secret, one per line, for tests and benchmarks that are not written in Rust. With a
-//! delay, every answer of S3 begins so many milliseconds later.
+//! delay, every answer of S3 begins so many milliseconds later. `--log` tells every request to S3 on standard error.
 
 use std::io::{Read, Write};
+use std::time::Instant;
 
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, SECRET_KEY, Server};
 
@@ -11,9 +12,17 @@ fn main() -> std::io::Result<()> {
     let (s3, http) = (Server::s3(folder.as_ref()), Server::http(folder.as_ref()));
     let delay: Option<u64> =
         std::env::args().skip_while(|a| a != "--delay-ms").nth(1).and_then(|n| n.parse().ok());
-    let slow = delay.map(|delay| {
+    let log = std::env::args().any(|a| a == "--log");
+    let begun = Instant::now();
+    let slow = (log || delay.is_some()).then(|| {
         let proxy = FaultProxy::new(s3.address());
-        proxy.set(move |_| Fault::Delay(delay));
+        proxy.set(move |request| {
+            if log {
+                let (after, range) = (begun.elapsed().as_secs_f64(), request.range.as_deref());
+                eprintln!("{after:.4} {} {} {}", request.method, request.path, range.unwrap_or("whole"));
+            }
+            delay.map_or(Fault::None, Fault::Delay)
+        });
         proxy
     });
     let mut out = std::io::stdout().lock();

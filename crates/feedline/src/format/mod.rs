@@ -93,6 +93,11 @@ pub trait Format: Send + Sync + Debug {
         None
     }
 
+    /// Whether [`byte_length`](Self::byte_length) tells lengths of this field; of one that has samples.
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.byte_length(0, field).is_some()
+    }
+
     /// Fills `into`, exactly [`byte_length`](Self::byte_length) long, with the field's bytes. Only called where
     /// `byte_length` gave a number.
     fn read_bytes(&self, sample: u64, field: usize, _into: &mut [u8]) -> Result<()> {
@@ -235,6 +240,12 @@ pub fn format_names() -> Vec<&'static str> {
 
 /// Opens `target` as the named format, or as whatever recognises it.
 pub(crate) fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
+    let opened = open_as(target, name, options);
+    target.source().settle();
+    opened
+}
+
+fn open_as(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     if let Target::Folder(source) = target {
         convert::refuse_unfinished(&**source)?;
     }

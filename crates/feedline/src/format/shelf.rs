@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Location, Result};
-use crate::source::{Object, Source, changed};
+use crate::error::Result;
+use crate::source::{Object, Seen, Source};
 
 /// The objects of a data set, with the lengths they had when it was opened.
 #[derive(Debug)]
@@ -60,15 +60,7 @@ impl Shelf {
             return Ok(f(object));
         }
         let (name, length, version) = &self.objects[number];
-        let object = self.source.open(name)?;
-        if object.size() != *length {
-            let place = Location::new(self.source.uri()).with_shard(name);
-            let reason = format!("{} bytes long, {length} expected: truncated or replaced", object.size());
-            return Err(Error::data(place, reason));
-        }
-        if *version != 0 && object.version() != *version {
-            return Err(changed(Location::new(self.source.uri()).with_shard(name), *length, object.size()));
-        }
+        let object = self.source.open_seen(name, Seen { size: *length, version: *version })?;
         if self.kept.fetch_add(1, Ordering::Relaxed) < self.most {
             return Ok(f(self.open[number].get_or_init(|| object)));
         }

@@ -68,6 +68,10 @@ impl Format for Renamed {
         self.behind.locate(sample)
     }
 
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.candidates[field].iter().any(|c| self.behind.knows_byte_lengths(*c))
+    }
+
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
         self.candidates[field].iter().find_map(|c| self.behind.byte_length(sample, *c))
     }
@@ -173,6 +177,10 @@ impl Format for Selected {
 
     fn locate(&self, sample: u64) -> Location {
         self.index(sample).map(|i| self.behind.locate(i)).unwrap_or_default()
+    }
+
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.behind.knows_byte_lengths(field)
     }
 
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
@@ -293,6 +301,10 @@ impl Format for Concatenated {
 
     fn locate(&self, sample: u64) -> Location {
         self.piece(sample).map(|(piece, sample)| piece.format.locate(sample)).unwrap_or_default()
+    }
+
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.piece(0).is_ok_and(|(piece, _)| piece.format.knows_byte_lengths(field))
     }
 
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {

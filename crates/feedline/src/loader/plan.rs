@@ -187,7 +187,7 @@ impl Plan {
         let name = &spec.name;
         let direct = self.options.on_error != OnError::Replace
             && !dataset.is_empty()
-            && dataset.format().byte_length(0, field).is_some();
+            && dataset.format().knows_byte_lengths(field);
         let bytes = Output::Bytes { field, direct };
         match spec.kind {
             Kind::Image => return self.add_image(field, name, direct),

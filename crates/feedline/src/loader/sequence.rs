@@ -11,10 +11,11 @@ use crate::order::{Alias, Balanced, Buckets, Recipe, Sequence, digest};
 use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
 use crate::spec::{LoaderOptions, Sampler, Shuffle};
 
-/// A block should be worth a request to a disk or an object store.
-const BLOCK_BYTES: u64 = 4 << 20;
+/// A block should be worth a request to a disk or an object store, and a window of them must fit in memory twice: the one
+/// in use and the next, on its way from far away. At 64 requests of half a MiB, 30 ms each, a gigabyte comes in a second.
+const BLOCK_BYTES: u64 = 512 << 10;
 
-/// Blocks that are shuffled together: 1 GiB of data, which a page cache holds. On data sorted by class a batch of 256 then
+/// Blocks that are shuffled together: 128 MiB of data. On data sorted by class a batch of 256 then
 /// sees two thirds of the classes that a full shuffle shows it; with 32 blocks it was a seventh (`docs/order.md`).
 const WINDOW: u64 = 256;
 
@@ -143,11 +144,15 @@ fn blocks(dataset: &Dataset, block: Option<u64>, window: Option<u64>) -> Result<
 fn usual_block(dataset: &Dataset) -> u64 {
     let probes = dataset.len().min(32);
     let fields = dataset.schema().fields.len();
+    let sample = |n: u64| n * dataset.len() / probes;
+    if dataset.format().is_remote() {
+        dataset.format().prepare(&(0..probes).map(sample).collect::<Vec<_>>());
+    }
     let size = |sample: u64| (0..fields).filter_map(|f| dataset.format().byte_length(sample, f)).sum::<u64>();
-    let bytes: u64 = (0..probes).map(|n| size(n * dataset.len() / probes)).sum();
+    let bytes: u64 = (0..probes).map(|n| size(sample(n))).sum();
     match bytes {
         0 => 64,
-        bytes => (BLOCK_BYTES * probes / bytes).clamp(16, 4096),
+        bytes => (BLOCK_BYTES * probes / bytes).clamp(1, 4096),
     }
 }
 

@@ -46,6 +46,12 @@ impl Blocks {
         }
     }
 
+    /// The first position after `position` that belongs to another window.
+    pub(super) fn window_end(&self, position: u64) -> u64 {
+        let span = self.block * self.window;
+        (position / span + 1) * span
+    }
+
     fn scramble(&self, position: u64) -> u64 {
         let whole = self.length.div_ceil(self.block) * self.block;
         let span = self.block * self.window;
@@ -82,6 +88,7 @@ mod tests {
             read.sort_unstable();
             read.dedup();
             assert_eq!(read.len(), 8, "window {number}");
+            assert_eq!(blocks.window_end(number * 400 + 399), (number + 1) * 400);
         }
     }
 }

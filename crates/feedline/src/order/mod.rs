@@ -200,6 +200,14 @@ impl Order {
             Way::Listed(list) => list[position as usize],
         }
     }
+
+    /// Where the stretch of positions ends whose samples lie together in storage, if the order has such stretches.
+    pub(crate) fn stretch_end(&self, position: u64) -> Option<u64> {
+        match &self.way {
+            Way::Blocks(blocks) => Some(blocks.window_end(position)),
+            _ => None,
+        }
+    }
 }
 
 /// How positions become batches on one rank.

@@ -6,6 +6,7 @@
 mod budget;
 mod coalesce;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::budget::Budget;
@@ -77,12 +78,21 @@ struct Planner {
     window_bytes: u64,
 }
 
+/// How far planning has come: everything before position `done` of batch `batch`'s share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    batch: u64,
+    done: u64,
+}
+
 impl Planner {
     fn run(&self) {
-        let (mut next, mut ahead) = (0, 1);
-        while next < self.course.batches.count() {
-            let (needs, end) = self.look(next, ahead);
-            (next, ahead) = (end, (ahead * 2).min(MOST_BATCHES));
+        let (mut cursor, mut ahead) = (Cursor { batch: 0, done: 0 }, 1);
+        while cursor.batch < self.course.batches.count() {
+            let (needs, end, stretch) = self.look(cursor, ahead);
+            cursor = end;
+            // A stretch's blocks are whole only if all of it is looked at together.
+            ahead = if stretch { MOST_BATCHES } else { (ahead * 2).min(MOST_BATCHES) };
             for run in coalesce(needs, GAP, self.largest_request()) {
                 if !self.request(run) {
                     return;
@@ -91,26 +101,47 @@ impl Planner {
         }
     }
 
-    /// What the batches from `first` on need: at most `count` of them, and not much more than a window of bytes.
-    fn look(&self, first: u64, count: u64) -> (Vec<Need>, u64) {
-        let last = (first + count).min(self.course.batches.count());
-        let (mut needs, mut bytes, mut extents) = (Vec::new(), 0, Vec::new());
-        for batch in first..last {
-            let positions = self.course.batches.range(batch);
-            let samples: Vec<u64> = positions.map(|position| self.course.order.at(position)).collect();
-            self.course.dataset.format().prepare(&samples);
-            for sample in samples {
-                self.course.dataset.format().extents(sample, &self.course.fields, &mut extents);
-                for extent in extents.drain(..) {
-                    bytes += extent.range.end.saturating_sub(extent.range.start);
-                    needs.push(Need { extent, batch });
-                }
+    /// What comes next: at most `count` batches of it, not much more than a window of bytes, and not past the end of a
+    /// stretch, even in the middle of a batch. Also where it ended, and whether the order has stretches.
+    fn look(&self, from: Cursor, count: u64) -> (Vec<Need>, Cursor, bool) {
+        let Course { order, batches, .. } = &self.course;
+        let last = (from.batch + count).min(batches.count());
+        let stop = order.stretch_end(batches.range(from.batch).start + from.done);
+        // The next stretch is fetched while this one is used: each may have half of the budget, and a little more since
+        // blocks are not all of one length.
+        let most = if stop.is_some() { self.window_bytes / 4 * 5 } else { self.window_bytes };
+        let (mut needs, mut bytes) = (Vec::new(), 0);
+        let mut done = from.done;
+        for batch in from.batch..last {
+            let positions = batches.range(batch);
+            let start = positions.start + done;
+            let end = stop.map_or(positions.end, |stop| positions.end.min(stop.max(start)));
+            bytes += self.add_needs(start..end, batch, &mut needs);
+            if end < positions.end {
+                return (needs, Cursor { batch, done: end - positions.start }, true);
             }
-            if bytes >= self.window_bytes {
-                return (needs, batch + 1);
+            done = 0;
+            if bytes >= most {
+                return (needs, Cursor { batch: batch + 1, done }, stop.is_some());
             }
         }
-        (needs, last)
+        (needs, Cursor { batch: last, done }, stop.is_some())
+    }
+
+    /// The needs of some positions of a batch; gives their bytes.
+    fn add_needs(&self, positions: Range<u64>, batch: u64, needs: &mut Vec<Need>) -> u64 {
+        let Course { dataset, fields, order, .. } = &self.course;
+        let samples: Vec<u64> = positions.map(|position| order.at(position)).collect();
+        dataset.format().prepare(&samples);
+        let (mut bytes, mut extents) = (0, Vec::new());
+        for sample in samples {
+            dataset.format().extents(sample, fields, &mut extents);
+            for extent in extents.drain(..) {
+                bytes += extent.range.end.saturating_sub(extent.range.start);
+                needs.push(Need { extent, batch });
+            }
+        }
+        bytes
     }
 
     fn largest_request(&self) -> u64 {

@@ -139,6 +139,24 @@ pub trait Source: Send + Sync + Debug {
     /// Opens one object.
     fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
 
+    /// Opens an object that was seen earlier, or that an index tells of (version 0: any). An error if it is not what it
+    /// was, now or at the first read.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        let object = self.open(name)?;
+        let place = || Location::new(self.uri()).with_shard(name);
+        if object.size() != seen.size {
+            let reason = format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
+            return Err(Error::data(place(), reason));
+        }
+        if seen.version != 0 && object.version() != seen.version {
+            return Err(changed(place(), seen.size, object.size()));
+        }
+        Ok(object)
+    }
+
+    /// Called once a data set is open: what was remembered for that time (names, small files) is asked for anew.
+    fn settle(&self) {}
+
     /// Reads a whole object into `into` (its content is replaced) in as few system calls as the source can. For
     /// folders of small files, where opening is a good part of the cost.
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {

@@ -17,11 +17,16 @@ pub enum Target {
 }
 
 impl Target {
+    /// Where it is.
+    pub(crate) fn source(&self) -> &Arc<dyn Source> {
+        match self {
+            Target::Folder(source) | Target::Objects(source, _) => source,
+        }
+    }
+
     /// The root, as the user would name it.
     pub fn uri(&self) -> &str {
-        match self {
-            Target::Folder(source) | Target::Objects(source, _) => source.uri(),
-        }
+        self.source().uri()
     }
 }
 
@@ -94,13 +99,20 @@ fn resolve_remote(uris: &[String], storage: &Storage) -> Result<Target> {
     }
     match found.as_slice() {
         [] => Err(Error::option("uri", "nothing to open: the list is empty")),
-        [only] if is_folder(only, storage)? => Ok(Target::Folder(source(only.clone(), storage)?)),
+        [only] => {
+            let remote = RemoteSource::new(only.clone(), storage)?.remembering();
+            if is_folder(only, &remote)? {
+                return Ok(Target::Folder(with_cache(remote, storage)?));
+            }
+            remote_objects(&found, storage)
+        }
         several => remote_objects(several, storage),
     }
 }
 
-fn source(address: Address, storage: &Storage) -> Result<Arc<dyn Source>> {
-    let remote: Arc<dyn Source> = Arc::new(RemoteSource::new(address, storage)?);
+/// With the disk cache before it, if there is one.
+fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>> {
+    let remote: Arc<dyn Source> = Arc::new(remote);
     let Some(folder) = &storage.cache_dir else { return Ok(remote) };
     let limit = storage.options.get("cache_bytes").map(|value| bytes("cache_bytes", value)).transpose()?;
     Ok(Arc::new(CachedSource::new(remote, folder, limit)?))
@@ -108,7 +120,7 @@ fn source(address: Address, storage: &Storage) -> Result<Arc<dyn Source>> {
 
 /// Whether an address is a folder: whether something lies below it. A web server cannot be asked, and who may not list
 /// cannot either: there, files have a dot in their names.
-fn is_folder(address: &Address, storage: &Storage) -> Result<bool> {
+fn is_folder(address: &Address, remote: &RemoteSource) -> Result<bool> {
     if address.folder {
         return Ok(true);
     }
@@ -116,7 +128,7 @@ fn is_folder(address: &Address, storage: &Storage) -> Result<bool> {
     if address.scheme == Scheme::Http {
         return Ok(!looks_like_a_file);
     }
-    match RemoteSource::new(address.clone(), storage)?.is_folder() {
+    match remote.is_folder() {
         Err(Error::Storage { source, .. })
             if looks_like_a_file && source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
@@ -165,7 +177,8 @@ fn remote_objects(addresses: &[Address], storage: &Storage) -> Result<Target> {
     let name = |path: &PathBuf| path.strip_prefix(&root).unwrap_or(path).to_string_lossy().into_owned();
     let names = paths.iter().map(name).collect();
     let root = first.with_key(root.to_string_lossy());
-    Ok(Target::Objects(source(root, storage)?, names))
+    let remote = RemoteSource::new(root, storage)?.remembering();
+    Ok(Target::Objects(with_cache(remote, storage)?, names))
 }
 
 fn local_path(uri: &str) -> Result<PathBuf> {

@@ -1,5 +1,7 @@
 //! `feedline.json`: what makes a folder of parts a pack. Small JSON for people, with its own checksum.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
@@ -38,6 +40,11 @@ impl PartEntry {
             index_crc32c: trailer.index_crc,
             digest: trailer.digest,
         }
+    }
+
+    /// Where the index lies in the part.
+    pub(super) fn index_range(&self) -> Range<u64> {
+        self.index_offset..self.index_offset.saturating_add(self.index_length)
     }
 
     pub(super) fn trailer(&self) -> Trailer {

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::layout::{FieldColumns, HEADER_LENGTH, Header, Index, TRAILER_LENGTH, Trailer, at};
 use super::manifest::{MANIFEST_NAME, Manifest, PartEntry, part_name};
@@ -13,10 +14,14 @@ use crate::format::shelf::Shelf;
 use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Schema, Value,
 };
-use crate::source::{Held, Object, Source};
+use crate::source::{Held, Object, Seen, Source};
 
 /// Indexes of parts that are far away are read so many at a time.
 const INDEXES_AT_ONCE: usize = 32;
+
+/// So long after an index could not be read (which a network may have tried for minutes) nobody tries again: every sample
+/// of the part would take as long to fail.
+const FAILED_FOR: Duration = Duration::from_secs(5);
 
 /// Two wanted fields further apart than this are read one by one; nearer, the bytes between cost less than a request.
 const MAX_GAP: u64 = 64 * 1024;
@@ -33,7 +38,15 @@ pub(crate) struct Pack {
     /// First sample of each part, and one past the last of all.
     firsts: Vec<u64>,
     shelf: Shelf,
-    parts: Vec<OnceLock<Box<PartIndex>>>,
+    parts: Vec<Part>,
+}
+
+/// A part's index, once it was needed.
+#[derive(Debug, Default)]
+struct Part {
+    index: OnceLock<Box<PartIndex>>,
+    /// Held by the one thread that reads the index; tells the others when it failed a moment ago, and how.
+    reading: Mutex<Option<(Instant, Error)>>,
 }
 
 /// A part's index, checked and parsed.
@@ -64,7 +77,7 @@ impl Pack {
             total += part.samples;
             firsts.push(total);
         }
-        let parts = manifest.parts.iter().map(|_| OnceLock::new()).collect();
+        let parts = manifest.parts.iter().map(|_| Part::default()).collect();
         let objects =
             manifest.parts.iter().enumerate().map(|(n, p)| (part_name(n as u64), p.bytes)).collect();
         let shelf = Shelf::new(source, objects);
@@ -89,14 +102,36 @@ impl Pack {
         Ok(self.firsts.partition_point(|first| *first <= sample) - 1)
     }
 
-    /// The index of part `part`; read and checked on first use. Two threads may both do it: the second one's is dropped.
+    /// The index of part `part`; read and checked on first use.
     pub(super) fn part(&self, part: usize) -> Result<&PartIndex> {
-        if let Some(index) = self.parts[part].get() {
+        let slot = &self.parts[part];
+        if let Some(index) = slot.index.get() {
             return Ok(index);
         }
-        let read = |object: &dyn Object| read_index(object, &self.manifest.parts[part], &self.kinds);
-        let index = self.shelf.with(part, read)?.map_err(|reason| self.broken(part, reason))?;
-        Ok(self.parts[part].get_or_init(|| Box::new(index)))
+        let mut failed = slot.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = slot.index.get() {
+            return Ok(index);
+        }
+        if let Some((when, error)) = &*failed
+            && when.elapsed() < FAILED_FOR
+        {
+            return Err(error.clone());
+        }
+        match self.read_index(part) {
+            Ok(index) => Ok(slot.index.get_or_init(|| Box::new(index))),
+            Err(error) => {
+                // Giving up says nothing about the part.
+                *failed = (!matches!(error, Error::Closed(_))).then(|| (Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads, checks and parses the index that the manifest promises.
+    fn read_index(&self, part: usize) -> Result<PartIndex> {
+        let entry = &self.manifest.parts[part];
+        let bytes = self.shelf.with(part, |object| object.hold(entry.index_range()))??;
+        PartIndex::parse(bytes, &entry.trailer(), &self.kinds).map_err(|reason| self.broken(part, reason))
     }
 
     fn broken(&self, part: usize, reason: String) -> Error {
@@ -243,13 +278,6 @@ pub(super) fn read_manifest(source: &dyn Source) -> Result<Manifest> {
         .map_err(|reason| Error::data(Location::new(source.uri()).with_shard(MANIFEST_NAME), reason))
 }
 
-/// Reads, checks and parses the index that `entry` promises.
-fn read_index(object: &dyn Object, entry: &PartEntry, kinds: &[Kind]) -> Result<PartIndex, String> {
-    let range = entry.index_offset..entry.index_offset + entry.index_length;
-    let bytes = object.hold(range).map_err(|e| e.to_string())?;
-    PartIndex::parse(bytes, &entry.trailer(), kinds)
-}
-
 impl PartIndex {
     pub(super) fn parse(bytes: Held, trailer: &Trailer, kinds: &[Kind]) -> Result<Self, String> {
         if crc32c::crc32c(&bytes) != trailer.index_crc {
@@ -383,7 +411,7 @@ impl Format for Pack {
     fn locate(&self, sample: u64) -> Location {
         let Ok(part) = self.part_of(sample) else { return Location::new(&self.uri).with_sample(sample) };
         let location = self.part_location(part).with_sample(sample);
-        match self.parts[part].get() {
+        match self.parts[part].index.get() {
             Some(index) => {
                 let row = (sample - self.firsts[part]) as usize;
                 location.with_offset(index.index.starts.get(&index.bytes, row))
@@ -392,11 +420,14 @@ impl Format for Pack {
         }
     }
 
+    /// Without a look at an index, which may be a round trip away.
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        has_bytes(self.kinds[field]) && self.kinds[field] != Kind::Array
+    }
+
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
         let place = self.place(sample).ok()?;
-        let here = has_bytes(self.kinds[field])
-            && self.kinds[field] != Kind::Array
-            && place.index.get(field, at::MISSING, place.row) == 0;
+        let here = self.knows_byte_lengths(field) && place.index.get(field, at::MISSING, place.row) == 0;
         here.then(|| place.index.get(field, at::LENGTH, place.row))
     }
 
@@ -434,7 +465,7 @@ impl Format for Pack {
         let mut parts: Vec<usize> = samples.iter().filter_map(|sample| self.part_of(*sample).ok()).collect();
         parts.sort_unstable();
         parts.dedup();
-        parts.retain(|part| self.parts[*part].get().is_none());
+        parts.retain(|part| self.parts[*part].index.get().is_none());
         std::thread::scope(|scope| {
             for some in parts.chunks(parts.len().div_ceil(INDEXES_AT_ONCE).max(1)) {
                 // What fails here fails again, and is told, when a sample is read.
@@ -449,6 +480,11 @@ impl Format for Pack {
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
         Some((self.shelf.source(), part_name(u64::from(number)).into()))
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        // The manifest knows lengths, not versions.
+        Some(Seen { size: self.shelf.length(number as usize), version: 0 })
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -487,7 +523,8 @@ pub(super) fn read_part(
         return Err("the part belongs to another pack or place".to_owned());
     }
     let entry = PartEntry::new(&trailer, size);
-    let index = read_index(object, &entry, kinds)?;
+    let bytes = object.hold(entry.index_range()).map_err(|e| e.to_string())?;
+    let index = PartIndex::parse(bytes, &entry.trailer(), kinds)?;
     Ok((entry, index))
 }
 

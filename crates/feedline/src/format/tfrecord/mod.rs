@@ -54,11 +54,13 @@ fn candidates(source: &dyn Source) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What TensorFlow Datasets, DALI and people put beside the records.
+/// What TensorFlow Datasets, DALI and people put beside the records, and what other formats call their files: a look
+/// into one of them would be a round trip for nothing.
 fn is_side_file(name: &str) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    name.starts_with('.')
-        || matches!(extension, "idx" | "json" | "txt" | "md" | "csv" | "tar" | "parquet" | "arrow")
+    let beside = ["idx", "json", "txt", "md", "csv"];
+    let others = ["tar", "parquet", "arrow", "fl", "mds", "beton", "tbl"];
+    name.starts_with('.') || beside.contains(&extension) || others.contains(&extension)
 }
 
 fn has_usual_name(name: &str) -> bool {

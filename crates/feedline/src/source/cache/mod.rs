@@ -49,7 +49,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<String, Arc<File>>,
-    objects: HashMap<String, Arc<CachedObject>>,
+    objects: HashMap<String, (Seen, Arc<dyn Object>)>,
     paused: Option<Instant>,
     warnings: Vec<String>,
 }
@@ -77,19 +77,23 @@ impl Shared {
     }
 
     fn object(self: &Arc<Self>, name: &str) -> Result<Arc<CachedObject>> {
-        if let Some(object) = self.lock().objects.get(name) {
-            return Ok(object.clone());
-        }
+        let known = self.lock().objects.get(name).cloned();
+        let (seen, inner) = match known {
+            Some(known) => known,
+            None => self.look(name)?,
+        };
+        Ok(Arc::new(CachedObject { name: name.to_owned(), seen, inner: Some(inner), shared: self.clone() }))
+    }
+
+    fn look(&self, name: &str) -> Result<(Seen, Arc<dyn Object>)> {
         let inner = self.inner.open(name)?;
         let seen = Seen { size: inner.size(), version: inner.version() };
-        let object =
-            Arc::new(CachedObject { name: name.to_owned(), seen, inner: Some(inner), shared: self.clone() });
         let mut state = self.lock();
         if state.objects.len() >= KEPT_OPEN {
             state.objects.clear();
         }
-        state.objects.insert(name.to_owned(), object.clone());
-        Ok(object)
+        state.objects.insert(name.to_owned(), (seen, inner.clone()));
+        Ok((seen, inner))
     }
 
     fn warn(&self, warning: String) {
@@ -189,6 +193,27 @@ impl Source for CachedSource {
         Ok(self.object(name)?)
     }
 
+    /// Blocks are kept by version: one that nobody knows yet must be asked for.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        let inner = Some(self.shared.inner.open_seen(name, seen)?);
+        if seen.version != 0 {
+            let name = name.to_owned();
+            return Ok(Arc::new(CachedObject { name, seen, inner, shared: self.shared.clone() }));
+        }
+        let object = self.object(name)?;
+        if object.seen.size != seen.size {
+            let place = Location::new(self.uri()).with_shard(name);
+            let reason =
+                format!("{} bytes long, {} expected: truncated or replaced", object.seen.size, seen.size);
+            return Err(Error::data(place, reason));
+        }
+        Ok(object)
+    }
+
+    fn settle(&self) {
+        self.shared.inner.settle();
+    }
+
     fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
         let seen = Seen { size: into.len() as u64, version };
         CachedObject { name: name.to_owned(), seen, inner: None, shared: self.shared.clone() }
@@ -196,6 +221,7 @@ impl Source for CachedSource {
     }
 
     fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
+        let seen = seen.filter(|seen| seen.version != 0);
         let orders: Vec<_> = (range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES))
             .map(|block| {
                 let (shared, name) = (self.shared.clone(), name.to_owned());
@@ -254,15 +280,7 @@ impl CachedObject {
             None if offset == 0 && into.len() as u64 == self.seen.size => {
                 self.shared.inner.read_unchanged(&self.name, self.seen.version, into)
             }
-            None => {
-                let inner = self.shared.inner.open(&self.name)?;
-                let (now, before) = (Seen { size: inner.size(), version: inner.version() }, self.seen);
-                if now != before {
-                    let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
-                    return Err(super::changed(place, before.size, now.size));
-                }
-                inner.read_at(offset, into)
-            }
+            None => self.shared.inner.open_seen(&self.name, self.seen)?.read_at(offset, into),
         }
     }
 

@@ -10,10 +10,11 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 
 use super::connection::{Connection, Patience};
-use super::fault::{Fault, Trouble};
+use super::fault::{Fault, Kind, Trouble};
 use super::store::Opened;
 use crate::error::{Location, Result};
 use crate::sample::Fingerprint;
+use crate::source::{changed, to_usize};
 
 /// What an object was when it was first seen: every later answer must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ enum Tag {
     Told { etag: Option<String>, modified: i64 },
     /// The number we made of it.
     Version(u64),
+    /// Nobody has told yet: the first answer does.
+    Any,
 }
 
 impl Pin {
@@ -39,17 +42,19 @@ impl Pin {
         }
     }
 
-    /// What an earlier listing said.
+    /// What an earlier listing said, or an index that knows the length alone (version 0).
     pub(super) fn seen(size: u64, version: u64) -> Self {
-        Pin { size, tag: Tag::Version(version) }
+        Pin { size, tag: if version == 0 { Tag::Any } else { Tag::Version(version) } }
     }
 
-    /// A number that changes with the object: from its ETag, or from its time where ETags are not known to all.
-    pub(super) fn version(&self, by_time: bool) -> u64 {
+    /// A number that changes with the object: from its ETag, or from its time where ETags are not known to all. `None`
+    /// if nobody told.
+    pub(super) fn version(&self, by_time: bool) -> Option<u64> {
         match &self.tag {
-            Tag::Version(version) => *version,
-            Tag::Told { etag: Some(etag), .. } if !by_time => etag_version(etag),
-            Tag::Told { modified, .. } => time_version(*modified),
+            Tag::Any => None,
+            Tag::Version(version) => Some(*version),
+            Tag::Told { etag: Some(etag), .. } if !by_time => Some(etag_version(etag)),
+            Tag::Told { modified, .. } => Some(time_version(*modified)),
         }
     }
 
@@ -61,7 +66,7 @@ impl Pin {
     fn etag(&self) -> Option<&str> {
         match &self.tag {
             Tag::Told { etag, .. } => etag.as_deref(),
-            Tag::Version(_) => None,
+            Tag::Version(_) | Tag::Any => None,
         }
     }
 
@@ -69,6 +74,7 @@ impl Pin {
     /// listings: then the time decides.
     pub(super) fn agrees(&self, other: &Pin) -> bool {
         let same = match (&self.tag, &other.tag) {
+            (Tag::Any, _) | (_, Tag::Any) => true,
             (Tag::Told { etag: Some(one), .. }, Tag::Told { etag: Some(two), .. }) => one == two,
             (Tag::Told { modified: one, .. }, Tag::Told { modified: two, .. }) => one == two,
             (Tag::Version(one), Tag::Version(two)) => one == two,
@@ -110,15 +116,19 @@ impl Connection {
     /// What the store knows of an object; `None` if there is none.
     pub(super) async fn head(&self, path: &Path, place: Location) -> Result<Option<Pin>> {
         let mut patience = Patience::new(self, "opening", place, None);
+        let mut head = true;
         loop {
             let (opened, begun) = (self.opened(), Instant::now());
-            let options = GetOptions { head: true, ..GetOptions::default() };
+            let range = (!head).then_some(GetRange::Bounded(0..1));
+            let options = GetOptions { head, range, ..GetOptions::default() };
             match tokio::time::timeout(self.transfer().stall, opened.store.get_opts(path, options)).await {
                 Ok(Ok(got)) => {
                     self.answered(begun.elapsed());
                     return Ok(Some(Pin::of(&got.meta)));
                 }
                 Ok(Err(object_store::Error::NotFound { .. })) => return Ok(None),
+                // The answer to HEAD has no body that could say why, and an expired token is worth another try.
+                Ok(Err(error)) if head && Fault::new(&error).kind == Kind::Denied => head = false,
                 Ok(Err(error)) => patience.endure_error(&error, 0).await?,
                 Err(_) => patience.endure_stall(0).await?,
             }
@@ -195,7 +205,7 @@ impl Connection {
                 }
                 Some(Err(error)) => {
                     let fault = Fault::new(&error);
-                    return Err(Trouble::Refused(Fault { kind: super::fault::Kind::Passing, ..fault }));
+                    return Err(Trouble::Refused(Fault { kind: Kind::Passing, ..fault }));
                 }
                 None => return Err(Trouble::Cut { received: here, wanted }),
             }
@@ -224,27 +234,72 @@ impl Connection {
         }
     }
 
-    /// Fills `into` with the bytes from the want's start on, large ranges in parallel parts.
-    pub(super) async fn fill(&self, want: Want, into: &mut [u8]) -> Result<()> {
+    /// Fills `into` (not empty) with the bytes from the want's start on, large ranges in parallel parts; all of one
+    /// version, which it gives.
+    pub(super) async fn fill(&self, want: Want, into: &mut [u8]) -> Result<Pin> {
         let (part, parallel) = (self.transfer().part_size, self.transfer().parallel_parts);
-        let start = want.range.start;
+        let (start, place) = (want.range.start, want.place.clone());
         let parts = into.chunks_mut(part as usize).enumerate().map(|(number, room)| {
             let from = start + number as u64 * part;
             let want = Want { range: from..from + room.len() as u64, ..want.clone() };
             async move {
-                let mut at = 0;
-                self.fetch(want, |_, piece| {
+                let (mut at, mut told) = (0, None);
+                self.fetch(want, |pin, piece| {
                     room[at..at + piece.len()].copy_from_slice(piece);
                     at += piece.len();
+                    told.get_or_insert_with(|| pin.clone());
                 })
-                .await
+                .await?;
+                Ok(told.expect("parts are not empty"))
             }
         });
         let mut running = stream::iter(parts).buffer_unordered(parallel);
+        let mut first: Option<Pin> = None;
         while let Some(done) = running.next().await {
-            done?;
+            let pin: Pin = done?;
+            let first = first.get_or_insert_with(|| pin.clone());
+            if !first.agrees(&pin) {
+                return Err(changed(place, first.size, pin.size));
+            }
         }
-        Ok(())
+        Ok(first.expect("there is a part"))
+    }
+
+    /// All of an object, without asking for its length first.
+    pub(super) async fn whole(&self, path: &Path, place: Location, into: &mut Vec<u8>) -> Result<Pin> {
+        let mut patience = Patience::new(self, "reading", place.clone(), None);
+        loop {
+            let (opened, begun) = (self.opened(), Instant::now());
+            let stall = self.transfer().stall;
+            let got = match tokio::time::timeout(stall, self.ask(&opened, path, GetOptions::default())).await {
+                Ok(Ok(got)) => got,
+                Ok(Err(error)) => {
+                    patience.endure_error(&error, 0).await?;
+                    continue;
+                }
+                Err(_) => {
+                    patience.endure_stall(0).await?;
+                    continue;
+                }
+            };
+            self.answered(begun.elapsed());
+            let pin = Pin::of(&got.meta);
+            into.clear();
+            let size = to_usize(pin.size, &place.uri, path.as_ref())?;
+            if pin.size > self.transfer().part_size {
+                // Long: several connections are faster than this one.
+                drop(got);
+                into.resize(size, 0);
+                let want = Want { path: path.clone(), place, range: 0..pin.size, pin: Some(pin) };
+                return self.fill(want, into).await;
+            }
+            into.reserve_exact(size);
+            let (mut received, mut sink) = (0, |_: &Pin, piece: &[u8]| into.extend_from_slice(piece));
+            match self.drain(got.into_stream(), &pin, 0..pin.size, &mut received, &mut sink).await {
+                Ok(()) => return Ok(pin),
+                Err(trouble) => patience.endure(trouble, received).await?,
+            }
+        }
     }
 }
 

@@ -17,10 +17,11 @@ mod staged;
 mod store;
 mod upload;
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::StreamExt;
 use object_store::path::Path;
@@ -31,7 +32,7 @@ use self::fetch::{Pin, Want};
 use self::options::Options;
 pub(crate) use self::options::bytes;
 pub(crate) use self::store::{Address, Scheme};
-use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, past_end, to_usize};
+use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, changed, past_end, to_usize};
 use crate::error::{Error, Location, Result};
 
 /// A bucket and a prefix in it, or a web server and a folder of it.
@@ -40,7 +41,19 @@ pub struct RemoteSource {
     address: Address,
     uri: String,
     line: Arc<Line>,
+    /// What was found, while a data set is being opened: every format asks for the same few things, and each answer
+    /// takes a round trip.
+    found: Mutex<Option<Found>>,
 }
+
+#[derive(Debug, Default)]
+struct Found {
+    children: HashMap<String, Vec<String>>,
+    wholes: HashMap<String, Arc<[u8]>>,
+}
+
+/// Longer objects are read again rather than remembered.
+const REMEMBERED_BYTES: usize = 4 << 20;
 
 /// How to reach the store, in this process and in its forks.
 #[derive(Debug)]
@@ -72,7 +85,16 @@ impl RemoteSource {
         let connection = Mutex::new(Arc::new(Connection::new(&address, &options)?));
         let line =
             Arc::new(Line { address: address.clone(), options, connection, by_time: AtomicBool::new(false) });
-        Ok(RemoteSource { uri: address.uri(), address, line })
+        Ok(RemoteSource { uri: address.uri(), address, line, found: Mutex::new(None) })
+    }
+
+    /// The same, with a memory for what is found, until [`Source::settle`].
+    pub(crate) fn remembering(self) -> Self {
+        RemoteSource { found: Mutex::new(Some(Found::default())), ..self }
+    }
+
+    fn recall<T>(&self, what: impl FnOnce(&mut Found) -> T) -> Option<T> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(what)
     }
 
     /// Opens a uri's folder: `s3://bucket/prefix`, `https://host/folder`.
@@ -101,6 +123,17 @@ impl RemoteSource {
         (!name.is_empty()).then(|| name.to_owned())
     }
 
+    fn object(&self, name: &str, promised: Pin) -> Result<RemoteObject> {
+        Ok(RemoteObject {
+            name: name.to_owned(),
+            place: self.place(name),
+            path: self.path(name)?,
+            promised,
+            told: OnceLock::new(),
+            line: self.line.clone(),
+        })
+    }
+
     fn no_listing(&self) -> Error {
         let reason = "a web server does not list its files; name them (braces such as part-{000..011}.tar are \
                       expanded), or open a format that has an index";
@@ -112,23 +145,37 @@ impl RemoteSource {
         Error::storage("listing", self.place(folder), error)
     }
 
-    /// Whether anything lies below: one page of a listing.
+    /// Whether anything lies below.
     pub(crate) fn is_folder(&self) -> Result<bool> {
-        let (connection, path) = (self.line.connection()?, self.path("")?);
-        let looking = async {
-            let mut patience = Patience::new(&connection, "listing", self.place(""), None);
-            loop {
-                let opened = connection.opened();
-                let mut found = opened.store.list(Some(&path));
-                match tokio::time::timeout(connection.transfer().stall, found.next()).await {
-                    Ok(None) => return Ok(false),
-                    Ok(Some(Ok(_))) => return Ok(true),
-                    Ok(Some(Err(error))) => patience.endure_error(&error, 0).await?,
-                    Err(_) => patience.endure_stall(0).await?,
-                }
-            }
-        };
-        connection.wait(looking)
+        Ok(!self.names("")?.is_empty())
+    }
+
+    /// What lies directly in `folder`; nothing if there is no such folder.
+    fn names(&self, folder: &str) -> Result<Vec<String>> {
+        if let Some(names) = self.recall(|found| found.children.get(folder).cloned()).flatten() {
+            return Ok(names);
+        }
+        let (connection, path) = (self.line.connection()?, self.path(folder)?);
+        let listed = connection.wait(list_folder(&connection, &path, self.place(folder)))?;
+        let last = |path: &Path| path.filename().map(str::to_owned);
+        let folders = listed.common_prefixes.iter().filter_map(|p| last(p).map(|name| name + "/"));
+        let markers: Vec<&Path> = listed.common_prefixes.iter().chain([&path]).collect();
+        let real = |meta: &&ObjectMeta| meta.size > 0 || !markers.contains(&&meta.location);
+        let objects = listed.objects.iter().filter(real).filter_map(|meta| last(&meta.location));
+        let names: Vec<String> = objects.chain(folders).collect();
+        self.recall(|found| found.children.insert(folder.to_owned(), names.clone()));
+        Ok(names)
+    }
+
+    /// Whether the names found in the root tell that an object is there, or that it is not.
+    fn told_by_names(&self, name: &str) -> Option<bool> {
+        let (first, below) = name.split_once('/').map_or((name, false), |(first, _)| (first, true));
+        self.recall(|found| {
+            let names = found.children.get("")?;
+            let folder = || names.iter().any(|n| n.strip_suffix('/') == Some(first));
+            if below { (!folder()).then_some(false) } else { Some(names.iter().any(|n| n == first)) }
+        })
+        .flatten()
     }
 
     /// What the object is now; `None` if there is none. A range that is on its way tells it too.
@@ -220,7 +267,7 @@ impl Source for RemoteSource {
         }
         let entry = |meta: &ObjectMeta| {
             let name = self.name(&meta.location)?;
-            Some(Entry { name, size: meta.size, version: Pin::of(meta).version(by_time) })
+            Some(Entry { name, size: meta.size, version: Pin::of(meta).version(by_time)? })
         };
         Ok(Listing {
             entries: without_markers(found.iter().filter_map(entry).collect()),
@@ -229,7 +276,14 @@ impl Source for RemoteSource {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        Ok(self.look(name)?.is_some())
+        match self.told_by_names(name) {
+            Some(told) => Ok(told),
+            None => Ok(self.look(name)?.is_some()),
+        }
+    }
+
+    fn settle(&self) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// A web server has no listing; formats with an index are found all the same.
@@ -237,19 +291,7 @@ impl Source for RemoteSource {
         if self.address.scheme == Scheme::Http {
             return Ok(Vec::new());
         }
-        let (connection, path) = (self.line.connection()?, self.path(folder)?);
-        let found = connection.wait(list_folder(&connection, &path, self.place(folder)))?;
-        let last = |path: &Path| path.filename().map(str::to_owned);
-        let folders = found.common_prefixes.iter().filter_map(|p| last(p).map(|name| name + "/"));
-        let markers: Vec<&Path> = found.common_prefixes.iter().chain([&path]).collect();
-        let real = |meta: &&ObjectMeta| meta.size > 0 || !markers.contains(&&meta.location);
-        let names: Vec<String> = found
-            .objects
-            .iter()
-            .filter(real)
-            .filter_map(|meta| last(&meta.location))
-            .chain(folders)
-            .collect();
+        let names = self.names(folder)?;
         if names.is_empty() {
             return Err(self.nothing(folder));
         }
@@ -258,19 +300,31 @@ impl Source for RemoteSource {
 
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
         let missing = || Error::storage("opening", self.place(name), io::ErrorKind::NotFound.into());
-        Ok(Arc::new(RemoteObject {
-            name: name.to_owned(),
-            place: self.place(name),
-            path: self.path(name)?,
-            pin: self.look(name)?.ok_or_else(missing)?,
-            line: self.line.clone(),
-        }))
+        let pin = self.look(name)?.ok_or_else(missing)?;
+        Ok(Arc::new(self.object(name, pin)?))
+    }
+
+    /// Without a request: the first read finds out whether it is so.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        Ok(Arc::new(self.object(name, Pin::seen(seen.size, seen.version))?))
+    }
+
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        if let Some(bytes) = self.recall(|found| found.wholes.get(name).cloned()).flatten() {
+            into.clear();
+            into.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        let connection = self.line.connection()?;
+        connection.wait(connection.whole(&self.path(name)?, self.place(name), into))?;
+        if into.len() <= REMEMBERED_BYTES {
+            self.recall(|found| found.wholes.insert(name.to_owned(), into.as_slice().into()));
+        }
+        Ok(())
     }
 
     fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
-        let (path, place) = (self.path(name)?, self.place(name));
-        let pin = Pin::seen(into.len() as u64, version);
-        RemoteObject { name: name.to_owned(), place, path, pin, line: self.line.clone() }.read_at(0, into)
+        self.object(name, Pin::seen(into.len() as u64, version))?.read_at(0, into)
     }
 
     fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
@@ -287,26 +341,51 @@ struct RemoteObject {
     name: String,
     place: Location,
     path: Path,
-    pin: Pin,
+    /// What it must be: as the store told, or as an index promised.
+    promised: Pin,
+    /// What the store told with the first bytes, where the promise says less.
+    told: OnceLock<Pin>,
     line: Arc<Line>,
 }
 
 impl RemoteObject {
-    fn check(&self, range: &Range<u64>) -> Result<()> {
-        if range.start <= range.end && range.end <= self.pin.size {
+    fn pin(&self) -> &Pin {
+        self.told.get().unwrap_or(&self.promised)
+    }
+
+    /// From now on, every answer must agree with this one.
+    fn hear(&self, now: Pin) -> Result<()> {
+        let told = self.told.get_or_init(|| now.clone());
+        if told.agrees(&now) {
             return Ok(());
         }
-        Err(past_end(self.place.clone(), range, self.pin.size))
+        Err(changed(self.place.clone(), told.size, now.size))
+    }
+
+    fn look(&self) -> Result<()> {
+        let connection = self.line.connection()?;
+        let now = connection.wait(connection.head(&self.path, self.place.clone()))?;
+        let missing = || Error::storage("opening", self.place.clone(), io::ErrorKind::NotFound.into());
+        self.hear(now.ok_or_else(missing)?)
+    }
+
+    fn check(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.promised.size {
+            return Ok(());
+        }
+        Err(past_end(self.place.clone(), range, self.promised.size))
     }
 }
 
 impl Object for RemoteObject {
     fn size(&self) -> u64 {
-        self.pin.size
+        self.promised.size
     }
 
     fn version(&self) -> u64 {
-        self.pin.version(self.line.by_time.load(Ordering::Relaxed))
+        let version = || self.pin().version(self.line.by_time.load(Ordering::Relaxed));
+        // What cannot be told is 0; a read then says why.
+        version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -317,13 +396,13 @@ impl Object for RemoteObject {
         }
         let connection = self.line.connection()?;
         if let Some(staged) = connection.stage.find(&self.name, &range)
-            && staged.read(offset, into, &self.pin, &self.place)?
+            && let Some(now) = staged.read(offset, into, self.pin(), &self.place)?
         {
-            return Ok(());
+            return self.hear(now);
         }
         let (path, place) = (self.path.clone(), self.place.clone());
-        let want = Want { path, place, range, pin: Some(self.pin.clone()) };
-        connection.wait(connection.fill(want, into))
+        let want = Want { path, place, range, pin: Some(self.pin().clone()) };
+        self.hear(connection.wait(connection.fill(want, into))?)
     }
 
     fn hold(&self, range: Range<u64>) -> Result<Held> {

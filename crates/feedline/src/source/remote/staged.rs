@@ -16,6 +16,52 @@ use crate::source::wanted::is_given_up;
 #[derive(Debug, Default)]
 pub(super) struct Stage {
     ranges: Mutex<HashMap<String, Vec<Arc<Staged>>>>,
+    spare: Mutex<Spare>,
+}
+
+/// Buffers of ranges that were let go, for the next ones: memory fresh from the system costs a page fault for every
+/// 4 KiB, half as much CPU as receiving the bytes (0.7 of 1.5 s per GB from a loopback server).
+#[derive(Debug, Default)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+    /// Bytes of all ranges that are held now, and the most there ever were.
+    held: usize,
+    most_held: usize,
+}
+
+impl Spare {
+    /// An empty buffer for `length` bytes; not a much larger one, for its unused end is memory nobody counts.
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        self.held += length;
+        self.most_held = self.most_held.max(self.held);
+        let fits = |buffer: &Vec<u8>| (length..=length + length / 4).contains(&buffer.capacity());
+        match self.buffers.iter().rposition(fits) {
+            Some(at) => {
+                let buffer = self.buffers.swap_remove(at);
+                self.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(length),
+        }
+    }
+
+    /// Takes a buffer back that was taken for `length` bytes. Keeps at most a quarter of what was ever held at once.
+    fn put(&mut self, mut buffer: Vec<u8>, length: usize) {
+        self.held -= length;
+        if buffer.capacity() > self.most_held / 4 {
+            return;
+        }
+        buffer.clear();
+        self.bytes += buffer.capacity();
+        self.buffers.push(buffer);
+        let mut gone = 0;
+        while self.bytes > self.most_held / 4 {
+            self.bytes -= self.buffers[gone].capacity();
+            gone += 1;
+        }
+        self.buffers.drain(..gone);
+    }
 }
 
 /// One range and what has come of it.
@@ -33,6 +79,8 @@ struct Progress {
     pin: Option<Pin>,
     /// Set when nothing more will come.
     failed: Option<Failure>,
+    /// Somebody waits until there are so many bytes: whoever brings them wakes the waiting, but not for each piece.
+    awaited: usize,
 }
 
 #[derive(Debug)]
@@ -57,33 +105,42 @@ impl Staged {
     pub(super) fn pin(&self) -> Option<Pin> {
         let mut progress = self.lock();
         while progress.pin.is_none() && progress.failed.is_none() && !is_given_up() {
+            progress.awaited = 0;
             let waited = self.more.wait_timeout(progress, LISTEN_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         progress.pin.clone()
     }
 
-    /// Waits for the bytes from `offset` on and copies them, if they are of the version `pin`. The range must contain
-    /// them. False if they will not come because whoever asked for them ahead no longer wants them.
-    pub(super) fn read(&self, offset: u64, into: &mut [u8], pin: &Pin, place: &Location) -> Result<bool> {
+    /// Waits for the bytes from `offset` on and copies them, if they are of the version `pin`; gives the version as it
+    /// was told with them. The range must contain them. `None` if they will not come because whoever asked for them
+    /// ahead no longer wants them.
+    pub(super) fn read(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        pin: &Pin,
+        place: &Location,
+    ) -> Result<Option<Pin>> {
         let start = (offset - self.range.start) as usize;
         let end = start + into.len();
         let mut progress = self.lock();
         while progress.bytes.len() < end {
             match &progress.failed {
-                Some(Failure::Dropped) => return Ok(false),
+                Some(Failure::Dropped) => return Ok(None),
                 Some(Failure::Fetching(error)) => return Err(error.clone()),
-                None if is_given_up() => return Ok(false),
+                None if is_given_up() => return Ok(None),
                 None => {}
             }
+            progress.awaited = progress.awaited.min(end);
             let waited = self.more.wait_timeout(progress, LISTEN_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         match &progress.pin {
             Some(now) if !pin.agrees(now) => Err(changed(place.clone(), pin.size, now.size)),
-            _ => {
+            now => {
                 into.copy_from_slice(&progress.bytes[start..end]);
-                Ok(true)
+                Ok(now.clone())
             }
         }
     }
@@ -92,6 +149,10 @@ impl Staged {
 impl Stage {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Staged>>>> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A range that contains this one, complete or not.
@@ -132,8 +193,13 @@ impl Drop for Held {
         self.connection.stage.remove(&self.name, &self.staged);
         self.task.abort();
         // Whoever still waits (another epoch over the same data) must ask for itself.
-        self.staged.lock().failed.get_or_insert(Failure::Dropped);
+        let mut progress = self.staged.lock();
+        progress.failed.get_or_insert(Failure::Dropped);
+        let bytes = std::mem::take(&mut progress.bytes);
+        drop(progress);
         self.staged.more.notify_all();
+        let length = (self.staged.range.end - self.staged.range.start) as usize;
+        self.connection.stage.spare().put(bytes, length);
     }
 }
 
@@ -142,7 +208,12 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, want: Want) -> Hel
     let length = (want.range.end - want.range.start) as usize;
     let staged = Arc::new(Staged {
         range: want.range.clone(),
-        progress: Mutex::new(Progress { bytes: Vec::with_capacity(length), pin: None, failed: None }),
+        progress: Mutex::new(Progress {
+            bytes: connection.stage.spare().take(length),
+            pin: None,
+            failed: None,
+            awaited: usize::MAX,
+        }),
         more: Condvar::new(),
     });
     connection.stage.lock().entry(name.to_owned()).or_default().push(staged.clone());
@@ -151,12 +222,19 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, want: Want) -> Hel
         let _slot = asking.slots.acquire().await;
         let sink = |pin: &Pin, piece: &[u8]| {
             let mut progress = filling.lock();
+            if progress.failed.is_some() {
+                // Let go a moment ago; this task ends at its next step.
+                return;
+            }
             progress.bytes.extend_from_slice(piece);
             if progress.pin.is_none() {
                 progress.pin = Some(pin.clone());
             }
-            drop(progress);
-            filling.more.notify_all();
+            if progress.bytes.len() >= progress.awaited {
+                progress.awaited = usize::MAX;
+                drop(progress);
+                filling.more.notify_all();
+            }
         };
         if let Err(error) = asking.fetch(want, sink).await {
             filling.fail(error);
