@@ -4,6 +4,7 @@
 //! Everything stops when the value is dropped.
 
 mod proxy;
+mod storage;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -38,7 +39,7 @@ impl Server {
     /// The same, on a port of one's choice.
     pub fn s3_at(folder: &Path, port: u16) -> Server {
         let files = s3s_fs::FileSystem::new(folder).expect("the folder exists");
-        let mut builder = S3ServiceBuilder::new(files);
+        let mut builder = S3ServiceBuilder::new(storage::Storage { folder: folder.to_owned(), files });
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         let service = builder.build();
         Server::start(port, move |socket| {

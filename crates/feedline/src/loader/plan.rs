@@ -12,7 +12,7 @@ use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, Memory
 use crate::transform::{ImagePlan, Transform};
 
 /// Bytes read ahead of need from far away, unless a memory budget says otherwise: two seconds of a gigabit link.
-const AHEAD_BYTES: u64 = 256 << 20;
+const AHEAD_BYTES: u64 = 320 << 20;
 
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,8 +44,10 @@ impl Prefetch {
         if !course.dataset.format().is_remote() {
             return None;
         }
-        let budget = Arc::new(Budget::new(budget_bytes));
-        let planner = Planner { course, budget: budget.clone(), window_bytes: budget_bytes / 2 };
+        // A source keeps up to a quarter as much again in buffers for the next ranges.
+        let held_bytes = budget_bytes / 5 * 4;
+        let budget = Arc::new(Budget::new(held_bytes));
+        let planner = Planner { course, budget: budget.clone(), window_bytes: held_bytes / 2 };
         std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(move || planner.run()).ok()?;
         Some(Prefetch { budget })
     }
