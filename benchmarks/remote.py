@@ -1,6 +1,6 @@
 """Data in a bucket: feedline beside a plain parallel downloader, beside others, and beside the local disk. One run.
 
-    python benchmarks/remote.py FOLDER [--rounds 3] [--block-bytes 1G] [--others s3torchconnector,s3dlio,litdata]
+    python benchmarks/remote.py FOLDER [--rounds 5] [--block-bytes BYTES] [--others s3torchconnector,s3dlio,litdata]
 
 FOLDER has class sub-folders of images. A real S3 server (feedline-test-servers, release build) runs on loopback and
 shares the cores with whoever reads; all sides read the same objects. The plain downloader is `plain-download`, a Rust
@@ -80,18 +80,17 @@ def compare(title: str, unit: str, sides: list[Side], rounds: int) -> None:
 
 
 @contextlib.contextmanager
-def servers(folder: Path, delay_ms: int) -> Iterator[dict[str, str]]:
-    """S3 over `folder`, each answer begun `delay_ms` later."""
-    build = ["cargo", "build", "--release", "--quiet", "--locked", "--package", "feedline-servers"]
-    subprocess.run(build, cwd=REPOSITORY, check=True)
-    program = target() / "feedline-test-servers"
-    command = [program, folder] + (["--delay-ms", str(delay_ms)] if delay_ms else [])
+def servers(folder: Path, *options: str) -> Iterator[dict[str, str]]:
+    """S3 over `folder`; `options` are those of feedline-test-servers."""
+    command = [target() / "feedline-test-servers", folder, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         s3, _, key, secret = (process.stdout.readline().strip() for _ in range(4))
-        yield {"endpoint_url": s3, "key": key, "secret": secret, "region": "us-east-1"}
-        assert process.stdin is not None
-        process.stdin.close()
+        try:
+            yield {"endpoint_url": s3, "key": key, "secret": secret, "region": "us-east-1"}
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 def target() -> Path:
@@ -136,66 +135,62 @@ def plain_download(options: dict[str, str], bucket: Path, folder: str, threads: 
     return Side(f"plain downloader, {threads} connections", run)
 
 
-def feedline_blocks(options: dict[str, str], uri: str, name: str = "feedline, block order") -> Side:
+SEQUENTIAL: dict[str, object] = {}
+# 32 samples of 256 KiB are 8 MiB, as much as a request of the plain downloader asks for.
+LARGE_BLOCKS: dict[str, object] = {"sampler": fl.samplers.Block(block=32, window=8)}
+BLOCK_SHUFFLE: dict[str, object] = {"shuffle": "block"}
+
+
+def feedline_blocks(options: dict[str, str], name: str, order: dict[str, object]) -> Side:
+    """A data set opened and read once, every byte of it handed over in batches."""
+
     def work() -> float:
-        ds = fl.open(uri, storage_options=options)
+        ds = fl.open("s3://bench/blobs", storage_options=options)
         size = 0
-        with fl.Loader(ds, batch_size=16, shuffle="block", decode="none", output="numpy") as loader:
+        with fl.Loader(ds, batch_size=16, decode="none", output="numpy", **order) as loader:
             for batch in loader:
                 size += batch["blob"].data.nbytes
         return size / 1e6
 
-    return Side(name, timed(work))
+    return Side(f"feedline, {name}", timed(work))
 
 
-def s3torchconnector_side(options: dict[str, str], bucket: Path, folder: str) -> Side:
-    """Whole objects, four at once, as its map-style data set gives them."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from s3torchconnector import S3ClientConfig, S3MapDataset
-
-    os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = options["key"], options["secret"]
-    config = S3ClientConfig(force_path_style=True)
-
-    def work() -> float:
-        ds = S3MapDataset.from_prefix(
-            f"s3://{bucket.name}/{folder}/part-",
-            region=options["region"],
-            endpoint=options["endpoint_url"],
-            s3client_config=config,
-        )
-        with ThreadPoolExecutor(4) as pool:
-            return sum(pool.map(lambda n: len(ds[n].read()), range(len(ds)))) / 1e6
-
-    return Side("s3torchconnector, 4 threads", timed(work))
-
-
-def s3dlio_side(options: dict[str, str], bucket: Path, folder: str) -> Side:
-    import s3dlio
-
-    os.environ.update(
-        AWS_ACCESS_KEY_ID=options["key"],
-        AWS_SECRET_ACCESS_KEY=options["secret"],
-        AWS_ENDPOINT_URL=options["endpoint_url"],
-        AWS_REGION=options["region"],
-    )
+def library_side(name: str, options: dict[str, str], bucket: Path, folder: str) -> Side:
+    """Another library on the same objects, in its own environment (tools/interop/setup.sh s3clients)."""
+    python = REPOSITORY / ".interop/s3clients/bin/python"
+    if not python.exists():
+        sys.exit(f"{python} is missing; run tools/interop/setup.sh s3clients, or --others ''")
+    script = REPOSITORY / "benchmarks/libraries/bench_s3.py"
     names = sorted(p.name for p in (bucket / folder).iterdir() if p.name.startswith("part-"))
-    uris = [f"s3://{bucket.name}/{folder}/{name}" for name in names]
+    where = [options["endpoint_url"], options["key"], options["secret"], bucket.name, folder, *names]
 
-    def work() -> float:
-        return sum(len(memoryview(data)) for _, data in s3dlio.get_many(uris)) / 1e6
+    def run() -> tuple[float, float, float]:
+        done = subprocess.run([python, script, name, *where], stdout=subprocess.PIPE, text=True, check=True)
+        size, seconds, used = map(float, done.stdout.split()[-3:])
+        return size / 1e6, seconds, used
 
-    return Side("s3dlio, get_many", timed(work))
+    return Side(name, run)
 
 
-def train_images(ds: fl.Dataset, batch_size: int = 64) -> Callable[[], float]:
+def train_images(ds: fl.Dataset, threads: int = 0) -> Callable[[], float]:
     recipe = [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize.imagenet()]
 
     def work() -> float:
-        with fl.Loader(ds, batch_size=batch_size, shuffle=True, transforms=recipe) as loader:
+        with fl.Loader(ds, batch_size=64, shuffle=True, transforms=recipe, num_workers=threads) as loader:
             return sum(len(batch["label"]) for batch in loader)
 
     return work
+
+
+@contextlib.contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """This process and what it starts, on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def put_blobs(options: dict[str, str], folder: Path, uri: str, size: int) -> None:
@@ -206,50 +201,85 @@ def put_blobs(options: dict[str, str], folder: Path, uri: str, size: int) -> Non
     fl.pack(folder, uri, part_bytes=64 << 20, progress=False, storage_options=options)
 
 
+def blocks(served: Path, others: list[str], rounds: int) -> None:
+    """Feedline beside a plain downloader and beside other libraries, on the same objects."""
+    bucket = served / "bench"
+    for title, flags in [
+        ("S3 server as published (sends 4 KiB at a time)", []),
+        ("the same server sending 256 KiB at a time", ["--large-pieces"]),
+    ]:
+        with servers(served, *flags) as options:
+            sides = [
+                plain_download(options, bucket, "blobs", 8, 8 << 20),
+                feedline_blocks(options, "in order", SEQUENTIAL),
+                feedline_blocks(options, "blocks of 8 MiB", LARGE_BLOCKS),
+                feedline_blocks(options, "block shuffle (1 MiB)", BLOCK_SHUFFLE),
+            ]
+            sides += [library_side(other, options, bucket, "blobs") for other in others]
+            compare(f"Blocks, {title}", "MB", sides, rounds)
+
+
+def latency(served: Path, rounds: int) -> None:
+    """Through a proxy that holds every answer back, by nothing and by 20 ms."""
+    pieces = "--large-pieces"
+    with servers(served, pieces, "--delay-ms", "0") as near, servers(served, pieces, "--delay-ms", "20") as far:
+        sides = [
+            feedline_blocks(near, "answers at once", BLOCK_SHUFFLE),
+            feedline_blocks(far, "answers 20 ms later", BLOCK_SHUFFLE),
+        ]
+        compare("Blocks through the delaying proxy", "MB", sides, rounds)
+        begun = time.perf_counter()
+        ds = fl.open("s3://bench/train", storage_options=far)
+        with fl.Loader(ds, batch_size=64, shuffle=True, decode="none", output="numpy") as loader:
+            next(iter(loader))
+        print(f"  from fl.open to the first batch: {(time.perf_counter() - begun) / 0.02:.1f} round trips of 20 ms")
+
+
+def training(served: Path, folder: Path, near: fl.Dataset, rounds: int) -> None:
+    """The reader has a core of its own and the server the other, as if it were another machine."""
+    with on_core(1), servers(served, "--large-pieces") as options, on_core(0):
+        far = fl.open("s3://bench/train", storage_options=options)
+        epoch = 0
+
+        def packed_while_training() -> float:
+            nonlocal epoch
+            epoch += 1
+            return train_images(far.cached(folder / f"cache{epoch}"), 1)()
+
+        cached = far.cached(folder / "cache0")
+        train_images(cached, 1)()
+        print(f"\nlocal copy: {json.dumps({k: str(v) for k, v in (cached.copy_status or {}).items()})}")
+        sides = [
+            Side("local pack", timed(train_images(near, 1))),
+            Side("S3, streamed", timed(train_images(far, 1))),
+            Side("S3, packed while training, first epoch", timed(packed_while_training)),
+            Side("S3, packed while training, later epochs", timed(train_images(cached, 1))),
+        ]
+        compare("Train recipe, batch 64, one thread on one core", "image", sides, rounds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--block-bytes", type=int, default=1 << 30)
-    parser.add_argument("--others", default="", help="s3torchconnector,s3dlio: installed in this environment")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--block-bytes", type=int, default=2 << 30)
+    parser.add_argument("--others", default="s3torchconnector,s3dlio,litdata", help="libraries to compare with")
     args = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    build = ["cargo", "build", "--release", "--quiet", "--locked", "--package", "feedline-servers"]
+    subprocess.run(build, cwd=REPOSITORY, check=True)
+    others = [other for other in args.others.split(",") if other]
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        bucket = root / "served" / "bench"
-        bucket.mkdir(parents=True)
+        served = root / "served"
+        (served / "bench").mkdir(parents=True)
         fl.pack(args.folder, root / "train", progress=False)
-        near = fl.open(root / "train")
-        with servers(bucket.parent, 0) as options:
+        with servers(served) as options:
             put_blobs(options, root / "blobs", "s3://bench/blobs", args.block_bytes)
             fl.pack(args.folder, "s3://bench/train", progress=False, storage_options=options)
-            sides = [
-                plain_download(options, bucket, "blobs", 8, 8 << 20),
-                feedline_blocks(options, "s3://bench/blobs"),
-            ]
-            known = {"s3torchconnector": s3torchconnector_side, "s3dlio": s3dlio_side}
-            sides += [known[other](options, bucket, "blobs") for other in args.others.split(",") if other]
-            compare("Blocks from S3, no delay", "MB", sides, args.rounds)
-            far = fl.open("s3://bench/train", storage_options=options)
-            sides = [Side("local pack", timed(train_images(near))), Side("S3, streamed", timed(train_images(far)))]
-            cached = far.cached(root / "cache")
-            sides.append(Side("S3, packed while training", timed(train_images(cached))))
-            compare("Train recipe, batch 64, float32", "image", sides, args.rounds)
-            print(f"  local copy: {json.dumps({k: str(v) for k, v in (cached.copy_status or {}).items()})}")
-        with servers(bucket.parent, 20) as options:
-            sides = [
-                plain_download(options, bucket, "blobs", 8, 8 << 20),
-                feedline_blocks(options, "s3://bench/blobs", "feedline, block order, 20 ms"),
-            ]
-            compare("Blocks from S3, 20 ms before each answer", "MB", sides, args.rounds)
-            begun = time.perf_counter()
-            far = fl.open("s3://bench/train", storage_options=options)
-            opened = time.perf_counter() - begun
-            begun = time.perf_counter()
-            with fl.Loader(far, batch_size=64, shuffle=True, decode="none", output="numpy") as loader:
-                next(iter(loader))
-            first = time.perf_counter() - begun
-            print(f"\nOpening at 20 ms: {opened / 0.02:.1f} round trips; first batch: {first / 0.02:.1f} round trips")
+        blocks(served, others, args.rounds)
+        latency(served, args.rounds)
+        training(served, root, fl.open(root / "train"), args.rounds)
 
 
 if __name__ == "__main__":

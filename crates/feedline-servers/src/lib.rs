@@ -38,8 +38,16 @@ impl Server {
 
     /// The same, on a port of one's choice.
     pub fn s3_at(folder: &Path, port: u16) -> Server {
-        let files = s3s_fs::FileSystem::new(folder).expect("the folder exists");
-        let mut builder = S3ServiceBuilder::new(storage::Storage { folder: folder.to_owned(), files });
+        Server::start_s3(port, S3ServiceBuilder::new(files(folder)))
+    }
+
+    /// The same, with bodies sent in large pieces: for benchmarks.
+    pub fn s3_in_large_pieces(folder: &Path) -> Server {
+        let storage = storage::Storage { folder: folder.to_owned(), files: files(folder) };
+        Server::start_s3(0, S3ServiceBuilder::new(storage))
+    }
+
+    fn start_s3(port: u16, mut builder: S3ServiceBuilder) -> Server {
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         let service = builder.build();
         Server::start(port, move |socket| {
@@ -102,6 +110,10 @@ impl Server {
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
+}
+
+fn files(folder: &Path) -> s3s_fs::FileSystem {
+    s3s_fs::FileSystem::new(folder).expect("the folder exists")
 }
 
 impl Drop for Server {

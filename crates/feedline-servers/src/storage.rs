@@ -1,6 +1,6 @@
-//! What the S3 server stores: `s3s-fs`, but for the bodies of answers, which it reads and sends 4 KiB at a time. Such a body
-//! costs the server ten times and the client twice the CPU time of one in pieces of the size that real stores send, and a
-//! benchmark would measure nothing else.
+//! `s3s-fs`, but for the bodies of answers, which it reads and sends 4 KiB at a time. Such a body costs the server ten times
+//! and the client twice the CPU time of one in pieces of the size that real stores send: it can serve 150 MB/s here, and a
+//! benchmark of something faster would measure nothing else.
 
 use std::path::PathBuf;
 

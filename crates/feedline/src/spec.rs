@@ -41,7 +41,7 @@ pub enum Sampler {
     },
     /// Quasi-random, as `shuffle="block"`.
     Block {
-        /// Samples per block; about half a MiB of them if `None`.
+        /// Samples per block; about 1 MiB of them if `None`.
         #[serde(default)]
         block: Option<u64>,
         /// Blocks per window; 256 if `None`.

@@ -1,6 +1,7 @@
-//! `feedline-test-servers FOLDER [--delay-ms N] [--log]`: S3 and plain http over a folder, until standard input ends. Prints
-//! their addresses, the key and the secret, one per line, for tests and benchmarks that are not written in Rust. With a
-//! delay, every answer of S3 begins so many milliseconds later. `--log` tells every request to S3 on standard error.
+//! `feedline-test-servers FOLDER [--delay-ms N] [--log] [--large-pieces]`: S3 and plain http over a folder, until standard
+//! input ends. Prints their addresses, the key and the secret, one per line, for tests and benchmarks that are not written in
+//! Rust. With a delay, every answer of S3 begins so many milliseconds later. `--log` tells every request to S3 on standard
+//! error; `--large-pieces` makes S3 send bodies 256 KiB at a time.
 
 use std::io::{Read, Write};
 use std::time::Instant;
@@ -9,10 +10,12 @@ use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, SECRET_KEY, Server};
 
 fn main() -> std::io::Result<()> {
     let folder = std::env::args_os().nth(1).ok_or_else(|| std::io::Error::other("which folder?"))?;
-    let (s3, http) = (Server::s3(folder.as_ref()), Server::http(folder.as_ref()));
+    let said = |option: &str| std::env::args().any(|argument| argument == option);
+    let s3 = if said("--large-pieces") { Server::s3_in_large_pieces } else { Server::s3 };
+    let (s3, http) = (s3(folder.as_ref()), Server::http(folder.as_ref()));
     let delay: Option<u64> =
         std::env::args().skip_while(|a| a != "--delay-ms").nth(1).and_then(|n| n.parse().ok());
-    let log = std::env::args().any(|a| a == "--log");
+    let log = said("--log");
     let begun = Instant::now();
     let slow = (log || delay.is_some()).then(|| {
         let proxy = FaultProxy::new(s3.address());

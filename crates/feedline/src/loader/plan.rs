@@ -11,8 +11,8 @@ use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError};
 use crate::transform::{ImagePlan, Transform};
 
-/// Bytes read ahead of need from far away, unless a memory budget says otherwise: two seconds of a gigabit link.
-const AHEAD_BYTES: u64 = 320 << 20;
+/// Bytes read ahead of need from far away, unless a memory budget says otherwise: two windows of a block shuffle.
+const AHEAD_BYTES: u64 = 576 << 20;
 
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

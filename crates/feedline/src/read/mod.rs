@@ -44,8 +44,11 @@ impl Prefetch {
         if !course.dataset.format().is_remote() {
             return None;
         }
-        // A source keeps up to a quarter as much again in buffers for the next ranges.
-        let held_bytes = budget_bytes / 5 * 4;
+        // A source's buffers may be an eighth larger than what is asked for.
+        let most_bytes = budget_bytes / 9 * 8;
+        // Two windows of a block shuffle are needed at once; elsewhere, memory that is used again soon stays in the caches.
+        let has_windows = course.order.stretch_end(0).is_some();
+        let held_bytes = if has_windows { most_bytes } else { most_bytes / 2 };
         let budget = Arc::new(Budget::new(held_bytes));
         let planner = Planner { course, budget: budget.clone(), window_bytes: held_bytes / 2 };
         std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(move || planner.run()).ok()?;
