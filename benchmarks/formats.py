@@ -34,6 +34,7 @@ FORMATS = {
     "beton": ("ffcv", "ffcv", "data.beton"),
     "parquet": ("datasets", "datasets", "data.parquet"),
     "tfrecord": ("tensorflow", "tensorflow-cpu", "data.tfrecord"),
+    "tar": ("turboloader", "turboloader", "data.tar"),
 }
 """By format: environment, package, and what feedline opens."""
 

@@ -6,6 +6,69 @@ use feedline_pixels::turbo::{Encoding, encode};
 use feedline_pixels::{Size, dct};
 
 fn main() {
+    pictures();
+    formats();
+}
+
+/// Files that other systems wrote, as small archives: for each a byte with the length of its name, the name, three bytes
+/// with its length, and its bytes.
+fn formats() {
+    let recorded = Path::new("../testdata/formats");
+    let sets = ["litdata/classic", "litdata/zstd-chunk", "mds/small", "mds/zstd", "mds/json", "mds/tsv"];
+    let single = ["tfrecord/plain.tfrecord", "tfrecord/gzip.tfrecord", "tbl/plain.tbl", "tbl/lz4.tbl"];
+    for (number, name) in sets.iter().chain(&single).enumerate() {
+        let path = recorded.join(name);
+        let paths: Vec<_> = if path.is_dir() {
+            let found = std::fs::read_dir(&path).expect("recorded files");
+            found.map(|entry| entry.expect("a name").path()).filter(|path| path.is_file()).collect()
+        } else {
+            vec![path]
+        };
+        let files: Vec<(String, Vec<u8>)> = paths
+            .iter()
+            .map(|path| {
+                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+                (name, std::fs::read(path).expect("a readable file"))
+            })
+            .collect();
+        write("formats", number as u32, &archive(&files));
+    }
+    let tar = tar(&[("a.txt", b"hello"), ("a.cls", b"3"), ("b.txt", b"you"), ("b.json", b"{\"x\": 1}")]);
+    write("formats", 100, &archive(&[("data.tar".to_owned(), tar)]));
+}
+
+fn archive(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, content) in files {
+        bytes.push(name.len() as u8);
+        bytes.extend(name.as_bytes());
+        bytes.extend(&(content.len() as u32).to_le_bytes()[..3]);
+        bytes.extend(content);
+    }
+    bytes
+}
+
+fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, content) in members {
+        let mut head = [0; 512];
+        head[..name.len()].copy_from_slice(name.as_bytes());
+        head[100..107].copy_from_slice(b"0000644");
+        head[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+        head[148..156].copy_from_slice(b"        ");
+        head[156] = b'0';
+        head[257..263].copy_from_slice(b"ustar\0");
+        let sum: u32 = head.iter().map(|byte| u32::from(*byte)).sum();
+        head[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
+        bytes.extend(head);
+        bytes.extend(*content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+fn pictures() {
     let mut number = 0;
     for (width, height) in [(1, 1), (8, 8), (17, 9), (40, 33), (130, 20)] {
         for (channels, sampling) in

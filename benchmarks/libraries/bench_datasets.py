@@ -4,8 +4,11 @@ from torch.utils.data import DataLoader
 
 
 def write(files, out):
-    rows = {"image": [str(file) for file, _ in files], "label": [label for _, label in files]}
-    table = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
+    # Bytes in the table, as on the hub; a path would be stored as a path.
+    pictures = [{"bytes": file.read_bytes(), "path": file.name} for file, _ in files]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    rows = {"image": pictures, "label": [label for _, label in files]}
+    table = datasets.Dataset.from_dict(rows, features=features)
     table.to_parquet(f"{out}/data.parquet")
 
 

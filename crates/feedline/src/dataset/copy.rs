@@ -162,6 +162,8 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
     let folder = job.folder.clone();
     let watched = Arc::downgrade(job);
     let run = move || {
+        // Training comes first. (On Linux this is the thread's own, and its helpers'.)
+        let _ = rustix::process::nice(10);
         let result = pack_or_wait(&watched, &*far, &folder, &options);
         let Some(job) = watched.upgrade() else { return };
         match result.and_then(|()| open_pack(&folder, &*far)) {

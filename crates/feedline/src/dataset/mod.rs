@@ -16,7 +16,7 @@ use crate::error::{Error, Location, Result};
 use crate::format::{self, Concatenated, Format, ReadingOptions, Renamed, Selected};
 use crate::owned::Sample;
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::{Storage, resolve, split_joined};
+use crate::source::{Storage, Target, resolve, split_joined};
 
 /// How to open a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +146,22 @@ pub fn open(uri: impl AsRef<str>) -> Result<Dataset> {
     Dataset::open(uri)
 }
 
+/// The format with the fields that are wanted, under their usual names; and as it is stored.
+fn open_format(
+    target: &Target,
+    options: &OpenOptions,
+    uri: &str,
+) -> Result<(Arc<dyn Format>, Arc<dyn Format>)> {
+    let stored = format::open(target, &options.format, &options.reading)?;
+    check_field_count(uri, stored.schema())?;
+    let format = match &options.fields {
+        Some(fields) => pick(stored.clone(), fields, uri)?,
+        None => with_usual_names(stored.clone()),
+    };
+    refuse_pickles(uri, format.schema(), &options.reading)?;
+    Ok((format, stored))
+}
+
 impl Dataset {
     /// Opens a path, a `file://` uri, or a brace or glob pattern.
     pub fn open(uri: impl AsRef<str>) -> Result<Self> {
@@ -156,23 +172,23 @@ impl Dataset {
     pub fn open_all(uris: &[String], options: &OpenOptions) -> Result<Self> {
         let uris = split_joined(uris)?;
         let target = resolve(&uris, &options.storage)?;
-        let format = format::open(&target, &options.format, &options.reading)?;
         let uri = uris.join(", ");
-        check_field_count(&uri, format.schema())?;
+        let (format, stored) = open_format(&target, options, &uri)?;
         let spec = DatasetSpec::Open {
             uris: uris.iter().map(|u| absolute(u)).collect(),
-            format: format.name().to_owned(),
+            format: stored.name().to_owned(),
             fields: options.fields.clone(),
             reading: options.reading.clone(),
             storage: options.storage.clone(),
-            fingerprint: format.fingerprint().to_hex(),
+            fingerprint: stored.fingerprint().to_hex(),
         };
-        let format = match &options.fields {
-            Some(fields) => pick(format, fields, &uri)?,
-            None => with_usual_names(format),
-        };
-        refuse_pickles(&uri, format.schema(), &options.reading)?;
         Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)), copy: None })
+    }
+
+    /// Opens what lies in a source of one's own (in memory, say). It cannot be described for other processes.
+    pub fn open_target(target: &Target, options: &OpenOptions) -> Result<Self> {
+        let (format, _) = open_format(target, options, target.uri())?;
+        Ok(Dataset::from_format(format, target.uri()))
     }
 
     /// A data set over a format of one's own. It cannot be described for other processes.

@@ -145,7 +145,8 @@ pub trait Source: Send + Sync + Debug {
         let object = self.open(name)?;
         let place = || Location::new(self.uri()).with_shard(name);
         if object.size() != seen.size {
-            let reason = format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
+            let reason =
+                format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
             return Err(Error::data(place(), reason));
         }
         if seen.version != 0 && object.version() != seen.version {

@@ -271,7 +271,8 @@ impl Connection {
         loop {
             let (opened, begun) = (self.opened(), Instant::now());
             let stall = self.transfer().stall;
-            let got = match tokio::time::timeout(stall, self.ask(&opened, path, GetOptions::default())).await {
+            let got = match tokio::time::timeout(stall, self.ask(&opened, path, GetOptions::default())).await
+            {
                 Ok(Ok(got)) => got,
                 Ok(Err(error)) => {
                     patience.endure_error(&error, 0).await?;

@@ -1,0 +1,39 @@
+//! Hostile files of every format: the input is a small archive of named files (see `seeds.rs`), opened as a folder from memory
+//! and read to the end. Parquet and Arrow are left out: their crates panic on damage, which the reader catches and a fuzzer
+//! takes for a crash.
+#![no_main]
+
+use std::sync::Arc;
+
+use feedline::{Dataset, MemorySource, OpenOptions, ReadingOptions, Target};
+use libfuzzer_sys::fuzz_target;
+
+const SAMPLES: u64 = 64;
+
+fn files(mut rest: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    while let Some((length, after)) = rest.split_first() {
+        let Some((name, after)) = after.split_at_checked(usize::from(*length)) else { break };
+        let Some((length, after)) = after.split_first_chunk::<3>() else { break };
+        let length = u32::from_le_bytes([length[0], length[1], length[2], 0]) as usize;
+        let (content, after) = after.split_at(length.min(after.len()));
+        files.push((String::from_utf8_lossy(name).into_owned(), content.to_vec()));
+        rest = after;
+    }
+    files
+}
+
+fuzz_target!(|input: &[u8]| {
+    let files = files(input);
+    if files.iter().any(|(_, content)| content.starts_with(b"PAR1") || content.starts_with(b"ARROW1")) {
+        return;
+    }
+    // Indexes are not saved: no folder can be made there.
+    let reading = ReadingOptions { allow_pickle: true, index_dir: Some("/dev/null/none".into()), ..Default::default() };
+    let options = OpenOptions { reading, ..OpenOptions::default() };
+    let target = Target::Folder(Arc::new(MemorySource::new(files)));
+    let Ok(dataset) = Dataset::open_target(&target, &options) else { return };
+    for sample in 0..dataset.len().min(SAMPLES) {
+        dataset.get(sample).ok();
+    }
+});
