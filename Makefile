@@ -43,7 +43,7 @@ test-leaks: setup-test build ## 2,000 batches with early breaks under valgrind's
 
 test-interop: setup-test build ## With the real libraries: their files read here, ours read there, their orders (3 GB more)
 	VENV=$(VENV) tools/interop/setup.sh
-	$(BIN)/python -m pytest -c python/interop/pytest.ini
+	$(BIN)/python -m pytest -c python/interop/pytest.ini python/interop
 
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check

@@ -58,6 +58,12 @@ impl Description {
     }
 }
 
+/// The length of its file.
+pub(super) fn file_length(payload: &[u8], description: &Description) -> io::Result<u64> {
+    let text = serde_json::to_vec(description)?;
+    Ok((payload.len() + text.len()) as u64 + FOOTER)
+}
+
 /// Writes a block.
 pub(super) fn write(file: &mut File, payload: &[u8], description: &Description) -> io::Result<()> {
     let text = serde_json::to_vec(description)?;

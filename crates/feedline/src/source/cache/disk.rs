@@ -4,13 +4,14 @@
 //! blocks/ab/<hash>   a block, put there by rename
 //! tmp/<…>            being written; locked by its writer, removed by whoever finds it unlocked
 //! locks/<n>          who fetches: one at a time per block, freed by the kernel when its holder dies
+//! used               bytes in blocks and in those being written: the limit holds for all processes together
 //! ```
 //!
 //! A block's time of change is the time of its last use: the oldest go first when room is needed.
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -30,8 +31,6 @@ const MAKE_ROOM: f64 = 0.9;
 pub(super) struct Disk {
     root: PathBuf,
     limit: u64,
-    /// Bytes in blocks, as far as this process knows.
-    used: AtomicU64,
     next_temporary: AtomicU64,
 }
 
@@ -56,17 +55,12 @@ impl Disk {
         for folder in ["blocks", "tmp", "locks"] {
             fs::create_dir_all(root.join(folder))?;
         }
-        let disk = Disk {
-            root: root.to_owned(),
-            limit: u64::MAX,
-            used: AtomicU64::new(0),
-            next_temporary: AtomicU64::new(0),
-        };
+        let disk = Disk { root: root.to_owned(), limit: u64::MAX, next_temporary: AtomicU64::new(0) };
         disk.clear_temporary()?;
-        let used: u64 = disk.files()?.iter().map(|found| found.bytes).sum();
+        let used = disk.counter()?.get().map_or_else(|| disk.count(), Ok)?;
         let room = rustix::fs::statvfs(root).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize));
         let usual = used.saturating_add(room / 10 * 9);
-        Ok(Disk { limit: limit.unwrap_or(usual), used: AtomicU64::new(used), ..disk })
+        Ok(Disk { limit: limit.unwrap_or(usual), ..disk })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -94,13 +88,8 @@ impl Disk {
         let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
         let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Turn { _file: file }),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        lock(&file)?;
+        Ok(Turn { _file: file })
     }
 
     /// Whether a block of this name is there; it is looked at more closely when it is read.
@@ -110,22 +99,26 @@ impl Disk {
 
     /// Puts a block in place and gives it open.
     pub(super) fn put(&self, description: &Description, payload: &[u8]) -> io::Result<File> {
-        self.make_room(payload.len() as u64)?;
+        let length = block::file_length(payload, description)?;
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
         let temporary = self.root.join("tmp").join(format!("{}-{nanos}-{number}", std::process::id()));
-        let written = self.write(&temporary, description, payload);
+        let file = self.reserve(length, &temporary)?;
+        let written = self.write(file, &temporary, description, payload);
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
+            self.counter()?.change(|used| used.saturating_sub(length));
         }
-        let file = written?;
-        self.used.fetch_add(file.metadata()?.len(), Ordering::Relaxed);
-        Ok(file)
+        written
     }
 
-    fn write(&self, temporary: &Path, description: &Description, payload: &[u8]) -> io::Result<File> {
-        let mut file = File::options().read(true).write(true).create_new(true).open(temporary)?;
-        flock(&file, FlockOperation::LockExclusive)?;
+    fn write(
+        &self,
+        mut file: File,
+        temporary: &Path,
+        description: &Description,
+        payload: &[u8],
+    ) -> io::Result<File> {
         block::write(&mut file, payload, description)?;
         let path = self.path(&description.file_name());
         fs::create_dir_all(path.parent().expect("blocks lie in folders"))?;
@@ -134,20 +127,50 @@ impl Disk {
         Ok(file)
     }
 
-    /// Removes the blocks that were not used for longest, until `bytes` more fit.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Makes and locks a temporary file of `bytes` that counts as used, making room first if need be. One process at a time.
+    fn reserve(&self, bytes: u64, temporary: &Path) -> io::Result<File> {
         if bytes > self.limit {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 "the block is larger than the cache may be",
             ));
         }
-        if self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit {
-            return Ok(());
+        let counter = self.counter()?;
+        let mut used = counter.get().map_or_else(|| self.count(), Ok)?;
+        if used.saturating_add(bytes) > self.limit {
+            used = self.make_room(bytes)?;
         }
+        let file = File::options().read(true).write(true).create_new(true).open(temporary)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        // Whoever counts sees its length from now on.
+        file.set_len(bytes)?;
+        counter.set(used + bytes);
+        Ok(file)
+    }
+
+    fn counter(&self) -> io::Result<Counter> {
+        let path = self.root.join("used");
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+        lock(&file)?;
+        Ok(Counter { file })
+    }
+
+    /// Bytes that are there, also of what is being written.
+    fn count(&self) -> io::Result<u64> {
+        // These first: one that is put in place meanwhile is counted twice rather than not at all.
+        let mut unfinished = 0;
+        for file in fs::read_dir(self.root.join("tmp"))? {
+            unfinished += file?.metadata().map_or(0, |meta| meta.len());
+        }
+        let blocks: u64 = self.files()?.iter().map(|found| found.bytes).sum();
+        Ok(unfinished + blocks)
+    }
+
+    /// Removes the blocks that were not used for longest, until `bytes` more fit; gives what is left.
+    fn make_room(&self, bytes: u64) -> io::Result<u64> {
+        let mut used = self.count()?;
         let mut files = self.files()?;
         files.sort_by_key(|found| found.used);
-        let mut used: u64 = files.iter().map(|found| found.bytes).sum();
         let target = ((self.limit as f64 * MAKE_ROOM) as u64).min(self.limit - bytes);
         for found in files {
             if used <= target {
@@ -156,11 +179,10 @@ impl Disk {
             match fs::remove_file(&found.path) {
                 // Somebody else made room too.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => used -= found.bytes,
+                _ => used = used.saturating_sub(found.bytes),
             }
         }
-        self.used.store(used, Ordering::Relaxed);
-        Ok(())
+        Ok(used)
     }
 
     /// All blocks.
@@ -202,8 +224,45 @@ impl Disk {
             count += 1;
             bytes += found.bytes;
         }
-        self.used.store(0, Ordering::Relaxed);
+        self.counter()?.set(0);
         Ok((count, bytes))
+    }
+}
+
+/// The file `used`, locked until it is dropped. What is lost when a process dies between counting and writing is too much
+/// counted, never too little, and is put right when room is made.
+struct Counter {
+    file: File,
+}
+
+impl Counter {
+    fn get(&self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// A count that cannot be written (a full disk) is made anew by the next one who asks.
+    fn set(&self, used: u64) {
+        if self.file.write_all_at(&used.to_le_bytes(), 0).is_err() {
+            let _ = self.file.set_len(0);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(u64) -> u64) {
+        if let Some(used) = self.get() {
+            self.set(change(used));
+        }
+    }
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    loop {
+        match flock(file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -238,6 +297,27 @@ mod tests {
         assert!(again.find(&description(3)).is_some());
         assert!(again.find(&Description { version: 2, ..description(3) }).is_none());
         assert!(disk.put(&description(9), &[0; 5000]).is_err());
+    }
+
+    /// As two processes would: each knows only what it wrote itself.
+    #[test]
+    fn the_limit_holds_for_all_who_share_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let disks = [0, 1].map(|_| Disk::open(folder.path(), Some(10_000)).unwrap());
+        std::thread::scope(|scope| {
+            for (at, disk) in disks.iter().enumerate() {
+                scope.spawn(move || {
+                    for block in 0..50 {
+                        disk.put(&description(block * 2 + at as u64), &[1; 1000]).unwrap();
+                        let there: u64 = disk.files().unwrap().iter().map(|found| found.bytes).sum();
+                        assert!(there <= 10_000, "{there}");
+                    }
+                });
+            }
+        });
+        let there: u64 = disks[0].files().unwrap().iter().map(|found| found.bytes).sum();
+        assert!(disks[0].counter().unwrap().get().is_some_and(|counted| counted >= there));
+        assert!(there > 5000, "{there}");
     }
 
     #[test]

@@ -294,7 +294,8 @@ mod tests {
         let (first, second) = (spare.take(1_000_000), spare.take(1_000_000));
         let place = first.as_ptr();
         spare.put(first);
-        assert_eq!(spare.take(990_000).as_ptr(), place);
-        drop(second);
+        let again = spare.take(990_000);
+        assert_eq!(again.as_ptr(), place);
+        drop((again, second));
     }
 }
