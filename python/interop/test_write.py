@@ -35,6 +35,8 @@ def there(run, library, ds, to, folder, **how):
     """Converts, and says what the library finds."""
     made = fl.convert(ds, folder, to=to, progress=False, **how)
     assert len(made) == len(ds)
+    if "shard_bytes" in how:
+        assert len([file for file in folder.rglob("*.*") if file.suffix != ".json"]) > 1
     dump = folder.parent / f"{folder.name}.json"
     run(library, "read", folder, dump, **({"environment": how["environment"]} if "environment" in how else {}))
     return values.load(dump)
@@ -51,7 +53,7 @@ def check(ds, found, names):
 
 def test_webdataset(run, source, tmp_path):
     ds = source()
-    found = there(run, "webdataset", ds, "webdataset", tmp_path / "shards", shard_bytes=50_000)
+    found = there(run, "webdataset", ds, "webdataset", tmp_path / "shards", shard_bytes=20_000)
     by_name = {suffix.partition(".")[0]: suffix for suffix in found[0]}
     suffixes = {"image": "jpg", "label": "cls", **{name: by_name.get(name, name) for name in ds.schema}}
     suffixes |= {name: kind for name, kind in {"image": "jpg", "label": "cls"}.items() if kind in found[0]}
@@ -64,6 +66,16 @@ def test_webdataset(run, source, tmp_path):
             assert same_text(theirs[suffixes[name]], ds[number][name]), f"sample {number}, {name}"
 
 
+def test_wids(run, source, tmp_path):
+    """The index beside the shards is what webdataset's random access reads."""
+    ds = source()
+    fl.convert(ds, tmp_path / "shards", to="webdataset", progress=False, shard_bytes=20_000)
+    run("webdataset", "read_wids", tmp_path / "shards", tmp_path / "found.json", environment="wids")
+    found = values.load(tmp_path / "found.json")
+    blob = next(name for name in found[0] if name.startswith(".blob"))
+    check(ds, found, {"image": ".jpg", "blob": blob})
+
+
 def same_text(theirs, ours):
     """A value that a suffix says is text may be one all the same."""
     if isinstance(theirs, bytes):
@@ -73,7 +85,7 @@ def same_text(theirs, ours):
 
 def test_mds(run, source, tmp_path):
     ds = source()
-    found = there(run, "mosaicml", ds, "mds", tmp_path / "mds", shard_bytes=50_000)
+    found = there(run, "mosaicml", ds, "mds", tmp_path / "mds", shard_bytes=20_000)
     pictures = [one.pop("image") for one in found]
     check(ds, found, {name: name for name in ds.schema if name != "image"})
     decoded = ds.decoded()
@@ -83,7 +95,7 @@ def test_mds(run, source, tmp_path):
 @pytest.mark.parametrize("environment", ["litdata", "litdata-classic"])
 def test_litdata(run, source, tmp_path, environment):
     ds = source()
-    made = fl.convert(ds, tmp_path / "lit", to="litdata", progress=False, shard_bytes=50_000)
+    made = fl.convert(ds, tmp_path / "lit", to="litdata", progress=False, shard_bytes=20_000)
     assert len(made) == len(ds)
     run("litdata", "read", tmp_path / "lit", tmp_path / "found.json", environment=environment)
     found = values.load(tmp_path / "found.json")
@@ -99,5 +111,5 @@ def test_beton(run, source, tmp_path):
 
 def test_parquet(run, source, tmp_path):
     ds = source("matrix", "levels", "json")
-    found = there(run, "datasets", ds, "parquet", tmp_path / "parquet", shard_bytes=50_000)
+    found = there(run, "datasets", ds, "parquet", tmp_path / "parquet", shard_bytes=20_000)
     check(ds, found, {name: name for name in ds.schema})

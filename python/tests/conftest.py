@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from buckets import Servers, serving
 from pictures import make_folder
 
 
@@ -18,3 +20,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """150 small JPEGs in three classes."""
     return make_folder(tmp_path_factory.mktemp("data") / "many", per_class=50, size=(64, 48))
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """S3 and http over one folder with a bucket in it."""
+    with serving(tmp_path_factory.mktemp("served")) as running:
+        yield running

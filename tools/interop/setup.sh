@@ -9,7 +9,7 @@ venv=${VENV:-.venv}
 [ -x "$venv/bin/python" ] || die "$venv is missing; run 'make setup-test' first"
 shared=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 libraries=("$@")
-[ ${#libraries[@]} -gt 0 ] || libraries=(webdataset mosaicml litdata litdata-classic datasets turboloader ffcv tensorflow)
+[ ${#libraries[@]} -gt 0 ] || libraries=(webdataset wids mosaicml litdata litdata-classic datasets turboloader ffcv tensorflow azurite)
 
 make_environment() { # library
   local folder=".interop/$1"
@@ -28,7 +28,21 @@ system_packages() { # library; FFCV's compiled part is built here
     die "OpenCV and libturbojpeg are missing (FFCV is built from source); install libopencv-dev, libturbojpeg0-dev, pkg-config"
 }
 
+azurite() { # Azure's own emulator, for node
+  local version=3.37.0
+  local package=.interop/azurite/node_modules/azurite/package.json
+  grep -qs "\"version\": \"$version\"" "$package" && return
+  need npm npm "for Azure's emulator"
+  say "installing azurite into .interop/azurite (once)"
+  mkdir -p .interop/azurite
+  npm install --silent --no-audit --no-fund --prefix .interop/azurite "azurite@$version" >/dev/null
+}
+
 for library in "${libraries[@]}"; do
+  if [ "$library" = azurite ]; then
+    azurite
+    continue
+  fi
   wanted="tools/interop/$library.txt"
   [ -f "$wanted" ] || die "$library: there is no $wanted"
   stamp=".interop/$library/.stamp"

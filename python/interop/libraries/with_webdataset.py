@@ -55,5 +55,17 @@ def read(folder, into):
     save(into, found)
 
 
+def read_wids(folder, into):
+    """By number, through the index, backwards."""
+    import wids
+
+    data = wids.ShardListDataset(f"{folder}/wids.json", transformations=[], cache_dir=f"{folder}/../cache", keep=True)
+    found = []
+    for number in reversed(range(len(data))):
+        members = {name: member for name, member in data[number].items() if name.startswith(".")}
+        found.append({name: member.read() for name, member in members.items()})
+    save(into, found[::-1])
+
+
 if __name__ == "__main__":
-    {"write": write, "read": read}[sys.argv[1]](*sys.argv[2:])
+    {"write": write, "read": read, "read_wids": read_wids}[sys.argv[1]](*sys.argv[2:])

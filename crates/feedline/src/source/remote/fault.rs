@@ -140,6 +140,7 @@ fn from_status(text: &str) -> Kind {
         };
     };
     match after.get(..3).and_then(|digits| digits.parse::<u16>().ok()) {
+        Some(501 | 505) => Kind::Unable,
         Some(408 | 425 | 429 | 500..=599) => Kind::Passing,
         Some(400) if text.contains("RequestTimeout") => Kind::Passing,
         Some(301 | 302 | 307 | 308) => Kind::Elsewhere,
@@ -280,7 +281,7 @@ fn advice(kind: Kind, identity: &Identity) -> (io::ErrorKind, &'static str) {
             io::ErrorKind::NotConnected,
             "check the endpoint's name and port, the network and proxy settings",
         ),
-        Kind::Unable => (io::ErrorKind::Unsupported, "the server must answer range requests"),
+        Kind::Unable => (io::ErrorKind::Unsupported, "the server does not do what is asked; it must answer HEAD and range requests"),
         Kind::Other => (io::ErrorKind::Other, ""),
     }
 }
@@ -298,6 +299,7 @@ mod tests {
         for (text, kind) in [
             ("non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>", Kind::Passing),
             ("non-2xx status code: 500 Internal", Kind::Passing),
+            ("non-2xx status code: 501 Not Implemented", Kind::Unable),
             ("non-2xx status code: 400 Bad: <Code>ExpiredToken</Code>", Kind::Expired),
             ("non-2xx status code: 400 Bad: <Code>AuthorizationHeaderMalformed</Code>", Kind::Elsewhere),
             ("non-2xx status code: 404 Not: <Code>NoSuchBucket</Code>", Kind::NoBucket),

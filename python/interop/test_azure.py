@@ -1,0 +1,79 @@
+"""Azure's own emulator: a pack is sent there and read back, in every order."""
+
+import base64
+import datetime as dt
+import hashlib
+import hmac
+import socket
+import subprocess
+import time
+import urllib.request
+
+import feedline as fl
+import numpy as np
+import pytest
+from conftest import ENVIRONMENTS
+
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The emulator's well-known account."""
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    program = ENVIRONMENTS / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    assert program.exists(), f"{program} is missing: run tools/interop/setup.sh"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ["--silent", "--skipApiVersionCheck", "--location", tmp_path / "azurite", "--blobPort", str(port)]
+    with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL) as process:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}/{ACCOUNT}"
+        process.terminate()
+
+
+def wait_for(port):
+    for _ in range(300):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail("the emulator does not answer")
+
+
+def make_container(endpoint, name):
+    """A container is made by the user, not by feedline."""
+    date = dt.datetime.now(dt.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    resource = f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
+    to_sign = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:2021-08-06\n{resource}"
+    signature = base64.b64encode(hmac.new(base64.b64decode(KEY), to_sign.encode(), hashlib.sha256).digest())
+    headers = {
+        "x-ms-date": date,
+        "x-ms-version": "2021-08-06",
+        "Authorization": f"SharedKey {ACCOUNT}:{signature.decode()}",
+        "Content-Length": "0",
+    }
+    request = urllib.request.Request(f"{endpoint}/{name}?restype=container", method="PUT", headers=headers)
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+
+
+def batches(ds, shuffle):
+    with fl.Loader(ds, batch_size=7, shuffle=shuffle, output="numpy") as loader:
+        return [(bytes(batch["blob"].data), batch["number"].tolist()) for batch in loader]
+
+
+def test_a_pack_goes_to_azure_and_comes_back(endpoint, tmp_path):
+    make_container(endpoint, "box")
+    rng = np.random.default_rng(0)
+    rows = [{"blob": rng.bytes(int(rng.integers(1, 60_000))), "number": n} for n in range(60)]
+    fl.pack(rows, tmp_path / "near", progress=False)
+    options = {"account": ACCOUNT, "account_key": KEY, "endpoint_url": endpoint}
+    fl.pack(tmp_path / "near", "az://box/a/pack", part_bytes=200_000, progress=False, storage_options=options)
+    near, far = fl.open(tmp_path / "near"), fl.open("az://box/a/pack", storage_options=options)
+    for shuffle in (False, True, "block"):
+        assert batches(far, shuffle) == batches(near, shuffle)
+    with pytest.raises(PermissionError, match="credentials in storage_options"):
+        fl.open("az://box/a/pack", storage_options={**options, "account_key": base64.b64encode(b"no").decode()})
+    with pytest.raises(FileNotFoundError):
+        fl.open("az://nobody/a/pack", storage_options=options)
