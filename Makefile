@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop lint bench bench-formats bench-decode fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop lint bench bench-formats bench-remote bench-decode fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,10 @@ bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=
 bench-formats: setup-test build ## Every format's own loader against feedline on the same files: make bench-formats DATA=folder
 	VENV=$(VENV) tools/interop/setup.sh
 	$(BIN)/python benchmarks/formats.py $(DATA)
+
+bench-remote: setup-test build ## A bucket beside a plain downloader, other clients and the local disk: make bench-remote DATA=folder
+	VENV=$(VENV) tools/interop/setup.sh s3clients
+	$(BIN)/python benchmarks/remote.py $(DATA)
 
 bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA=folder
 	cargo bench -p feedline-pixels --bench decode -- $(DATA)

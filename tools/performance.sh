@@ -53,6 +53,14 @@ TEXT
   echo '```'
   cat <<'TEXT'
 
+## From a bucket: `make bench-remote DATA=...`
+
+TEXT
+  echo '```text'
+  .venv/bin/python benchmarks/remote.py "$photos"
+  echo '```'
+  cat <<'TEXT'
+
 ## Encodings of a pack: `feedline pack PHOTOS x --compare`
 
 TEXT

@@ -22,7 +22,9 @@ fn main() -> std::io::Result<()> {
         proxy.set(move |request| {
             if log {
                 let (after, range) = (begun.elapsed().as_secs_f64(), request.range.as_deref());
-                eprintln!("{after:.4} {} {} {}", request.method, request.path, range.unwrap_or("whole"));
+                let (method, path, range) = (&request.method, &request.path, range.unwrap_or("whole"));
+                // Nobody may be listening any more.
+                let _ = writeln!(std::io::stderr(), "{after:.4} {method} {path} {range}");
             }
             delay.map_or(Fault::None, Fault::Delay)
         });

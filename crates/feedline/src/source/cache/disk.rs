@@ -309,6 +309,8 @@ mod tests {
                 scope.spawn(move || {
                     for block in 0..50 {
                         disk.put(&description(block * 2 + at as u64), &[1; 1000]).unwrap();
+                        // Nobody makes room or takes it while the counter is held.
+                        let _counter = disk.counter().unwrap();
                         let there: u64 = disk.files().unwrap().iter().map(|found| found.bytes).sum();
                         assert!(there <= 10_000, "{there}");
                     }
