@@ -268,6 +268,10 @@ fn advice(kind: Kind, identity: &Identity) -> (io::ErrorKind, &'static str) {
             io::ErrorKind::PermissionDenied,
             "this identity lacks the permission to read or list here; a name that does not exist looks the same without the permission to list",
         ),
+        Kind::Unknown if !matches!(identity, Identity::Anonymous | Identity::Platform) => (
+            io::ErrorKind::PermissionDenied,
+            "the store does not take these credentials: the key is unknown, the secret does not belong to it, or the token is wrong",
+        ),
         Kind::Unknown => (
             io::ErrorKind::PermissionDenied,
             "give credentials: storage_options={'key': …, 'secret': …}, a profile, AWS_… or the like in the environment, or anon=True for public data",
@@ -281,7 +285,10 @@ fn advice(kind: Kind, identity: &Identity) -> (io::ErrorKind, &'static str) {
             io::ErrorKind::NotConnected,
             "check the endpoint's name and port, the network and proxy settings",
         ),
-        Kind::Unable => (io::ErrorKind::Unsupported, "the server does not do what is asked; it must answer HEAD and range requests"),
+        Kind::Unable => (
+            io::ErrorKind::Unsupported,
+            "the server does not do what is asked; it must answer HEAD and range requests",
+        ),
         Kind::Other => (io::ErrorKind::Other, ""),
     }
 }
