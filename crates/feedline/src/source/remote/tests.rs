@@ -180,7 +180,10 @@ fn errors_say_what_was_asked_in_whose_name_and_what_to_do() {
     let message = open("s3://nobody/x", &storage(&server.url(), &[]));
     assert!(message.contains("no bucket of this name"), "{message}");
     let message = open("s3://bucket/data", &storage(&server.url(), &[("secret", "wrong")]));
-    assert!(message.contains("SignatureDoesNotMatch") && message.contains("does not take these credentials"), "{message}");
+    assert!(
+        message.contains("SignatureDoesNotMatch") && message.contains("does not take these credentials"),
+        "{message}"
+    );
     let message = open("s3://bucket/data", &storage(&server.url(), &[("anon", "true")]));
     assert!(message.contains("without credentials") && message.contains("not public"), "{message}");
     let message = open("s3://bucket/x", &storage("http://127.0.0.1:9", &[]));
