@@ -322,6 +322,26 @@ fn the_first_batch_takes_fewer_than_five_round_trips() {
     }
 }
 
+/// Requests wait for their turn in the order of the batches that need them, however many wait.
+#[test]
+fn the_first_batch_does_not_wait_for_later_ones() {
+    let root = bucket(160, 16);
+    let server = Server::s3(root.path());
+    let proxy = FaultProxy::new(server.address());
+    const TRIP: u64 = 100;
+    let dataset = open("s3://bucket/photos", &storage(&proxy.url(), &[("max_inflight_parts", "8")])).unwrap();
+    let loader = Loader::new(dataset, undecoded(8, Shuffle::Full)).unwrap();
+    proxy.set(|_| Fault::Delay(TRIP));
+    for number in 0..3 {
+        let begun = Instant::now();
+        let mut running = loader.epoch(number).unwrap();
+        running.next_batch().unwrap().unwrap();
+        let trips = begun.elapsed().as_millis() as f64 / TRIP as f64;
+        // All twenty batches take twenty.
+        assert!(trips < 3.5, "epoch {number}: {trips:.1} round trips");
+    }
+}
+
 #[test]
 fn memory_stays_within_the_budget_under_a_slow_consumer_and_a_slow_server() {
     let root = bucket(240, 128);

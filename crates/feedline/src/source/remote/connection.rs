@@ -48,7 +48,7 @@ pub(super) struct Connection {
     reached: AtomicBool,
     first_bytes: Mutex<VecDeque<Duration>>,
     /// Requests of reads ahead that may run at once; served in the order in which they were asked for.
-    pub(super) slots: Semaphore,
+    pub(super) slots: Arc<Semaphore>,
 }
 
 impl Connection {
@@ -63,7 +63,7 @@ impl Connection {
             options: options.clone(),
             reached: AtomicBool::new(false),
             first_bytes: Mutex::default(),
-            slots: Semaphore::new(options.transfer.parallel_parts),
+            slots: Arc::new(Semaphore::new(options.transfer.parallel_parts)),
         })
     }
 

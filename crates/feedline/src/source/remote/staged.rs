@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 
 use super::connection::{Connection, LISTEN_EVERY};
@@ -231,8 +232,14 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, want: Want) -> Hel
     });
     connection.stage.lock().entry(name.to_owned()).or_default().push(staged.clone());
     let (filling, asking) = (staged.clone(), connection.clone());
+    // In line for a slot here and now: tasks begin in no particular order, and the first batch must not wait for the third.
+    let mut queueing = Box::pin(connection.slots.clone().acquire_owned());
+    let slot = queueing.as_mut().now_or_never();
     let task = connection.runtime.spawn(async move {
-        let _slot = asking.slots.acquire().await;
+        let _slot = match slot {
+            Some(slot) => slot,
+            None => queueing.await,
+        };
         let sink = |pin: &Pin, piece: &[u8]| {
             let mut progress = filling.lock();
             if progress.failed.is_some() {
