@@ -63,7 +63,9 @@ def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
         fl.open("s3://bucket/animals", storage_options={**servers.options, "regoin": "x"})
     with pytest.raises(FileNotFoundError, match="no bucket of this name"):
         fl.open("s3://nobody/animals/", storage_options=servers.options)
-    with pytest.raises(PermissionError, match=r"credentials in storage_options[\s\S]*hint: the store does not take these"):
+    with pytest.raises(
+        PermissionError, match=r"credentials in storage_options[\s\S]*hint: the store does not take these"
+    ):
         fl.open("s3://bucket/animals/", storage_options={**servers.options, "secret": "wrong"})
     with pytest.raises(fl.OptionError, match="name each setting"):
         fl.open("s3://bucket/animals", storage_options={"client_kwargs": {"endpoint_url": "x"}})
