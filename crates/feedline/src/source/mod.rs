@@ -142,17 +142,7 @@ pub trait Source: Send + Sync + Debug {
     /// Opens an object that was seen earlier, or that an index tells of (version 0: any). An error if it is not what it
     /// was, now or at the first read.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
-        let object = self.open(name)?;
-        let place = || Location::new(self.uri()).with_shard(name);
-        if object.size() != seen.size {
-            let reason =
-                format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
-            return Err(Error::data(place(), reason));
-        }
-        if seen.version != 0 && object.version() != seen.version {
-            return Err(changed(place(), seen.size, object.size()));
-        }
-        Ok(object)
+        open_checked(self, name, seen)
     }
 
     /// Called once a data set is open: what was remembered for that time (names, small files) is asked for anew.
@@ -179,6 +169,20 @@ pub trait Source: Send + Sync + Debug {
         }
         object.read_at(0, into)
     }
+}
+
+/// Opens an object and compares it with what was seen.
+fn open_checked(source: &(impl Source + ?Sized), name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+    let object = source.open(name)?;
+    let place = || Location::new(source.uri()).with_shard(name);
+    if object.size() != seen.size {
+        let reason = format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
+        return Err(Error::data(place(), reason));
+    }
+    if seen.version != 0 && object.version() != seen.version {
+        return Err(changed(place(), seen.size, object.size()));
+    }
+    Ok(object)
 }
 
 /// The right to a range that is fetched ahead of need. Dropping it gives up what has not come and frees what has.

@@ -195,19 +195,11 @@ impl Source for CachedSource {
 
     /// Blocks are kept by version: one that nobody knows yet must be asked for.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
-        let inner = Some(self.shared.inner.open_seen(name, seen)?);
-        if seen.version != 0 {
-            let name = name.to_owned();
-            return Ok(Arc::new(CachedObject { name, seen, inner, shared: self.shared.clone() }));
+        if seen.version == 0 {
+            return super::open_checked(self, name, seen);
         }
-        let object = self.object(name)?;
-        if object.seen.size != seen.size {
-            let place = Location::new(self.uri()).with_shard(name);
-            let reason =
-                format!("{} bytes long, {} expected: truncated or replaced", object.seen.size, seen.size);
-            return Err(Error::data(place, reason));
-        }
-        Ok(object)
+        let (name, inner) = (name.to_owned(), Some(self.shared.inner.open_seen(name, seen)?));
+        Ok(Arc::new(CachedObject { name, seen, inner, shared: self.shared.clone() }))
     }
 
     fn settle(&self) {

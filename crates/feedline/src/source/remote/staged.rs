@@ -61,7 +61,7 @@ impl Spare {
     /// Takes a buffer back.
     fn put(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
-        self.used -= buffer.capacity();
+        self.used = self.used.saturating_sub(buffer.capacity());
         self.bytes += buffer.capacity();
         self.buffers.push(buffer);
         self.shrink();
