@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop lint bench bench-formats bench-remote bench-decode fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint bench bench-formats bench-remote bench-decode bench-transforms parity fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,10 @@ test-interop: setup-test build ## With the real libraries: their files read here
 	VENV=$(VENV) tools/interop/setup.sh
 	$(BIN)/python -m pytest -c python/interop/pytest.ini python/interop
 
+test-frameworks: setup-test build ## With Lightning, Hugging Face, JAX, Keras, Ray, Spark and Dask, each in an environment of its own (2.5 GB)
+	VENV=$(VENV) tools/frameworks/setup.sh
+	$(BIN)/python python/frameworks/run.py
+
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -52,6 +56,11 @@ lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	$(BIN)/ruff check python tools benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest feedline._feedline
+	$(BIN)/python tools/check_links.py
+	$(BIN)/python tools/check_words.py
+	$(BIN)/python tools/check_dependencies.py
+	$(BIN)/python tools/options_table.py --check
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python --exclude feedline-servers
 
 bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
 	$(BIN)/python benchmarks/run.py $(DATA)
@@ -68,7 +77,16 @@ bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA
 	cargo bench -p feedline-pixels --bench decode -- $(DATA)
 	cargo bench -p feedline-pixels --bench recipes -- $(DATA)
 
-fuzz: setup ## Every fuzz target for a bounded time (SECONDS each, default 30)
+parity: setup-test build ## Every transform beside torchvision's: make parity DATA=folder-of-photos
+	$(BIN)/python benchmarks/transform_parity.py $(DATA)
+
+bench-transforms: setup-test build ## Every transform beside torchvision, OpenCV, albumentations and kornia-rs; recipes: make bench-transforms DATA=folder
+	$(BIN)/python -m pip install -q opencv-python-headless albumentations==2.0.8 kornia-rs
+	$(BIN)/python benchmarks/transforms.py $(DATA) --docs docs/benchmarks
+	cargo bench -p feedline-pixels --bench ops
+
+fuzz: setup-test build ## Orders and resumes against a slow model, then every fuzz target for a bounded time
+	FEEDLINE_MODEL_CASES=20000 FEEDLINE_MODEL_SEED=1000 $(BIN)/python -m pytest --timeout=3600 python/tests/test_model.py
 	fuzz/run.sh
 
 clean: ## Removes what was built, not .venv

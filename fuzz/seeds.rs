@@ -14,7 +14,18 @@ fn main() {
 /// with its length, and its bytes.
 fn formats() {
     let recorded = Path::new("../testdata/formats");
-    let sets = ["litdata/classic", "litdata/zstd-chunk", "mds/small", "mds/zstd", "mds/json", "mds/tsv"];
+    let sets = [
+        "recordio",
+        "lmdb/caffe",
+        "lmdb/files",
+        "litdata/old-0.2.39/plain",
+        "litdata/classic",
+        "litdata/zstd-chunk",
+        "mds/small",
+        "mds/zstd",
+        "mds/json",
+        "mds/tsv",
+    ];
     let single = ["tfrecord/plain.tfrecord", "tfrecord/gzip.tfrecord", "tbl/plain.tbl", "tbl/lz4.tbl"];
     for (number, name) in sets.iter().chain(&single).enumerate() {
         let path = recorded.join(name);
@@ -83,9 +94,8 @@ fn pictures() {
                     progressive: kind == 3,
                     ..base
                 };
-                let pixels: Vec<u8> = (0..size.area() * u64::from(channels))
-                    .map(|i| (i * i / 7 + i * 13) as u8)
-                    .collect();
+                let pixels: Vec<u8> =
+                    (0..size.area() * u64::from(channels)).map(|i| (i * i / 7 + i * 13) as u8).collect();
                 let jpeg = encode(&pixels, &encoding).expect("valid parameters");
                 number += 1;
                 write("jpeg_vs_turbo", number, &[&[kind, 200, 200, 40, 40, kind, 0, 0], &jpeg[..]].concat());

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Modules for frameworks that are not installed here; `make test-frameworks` has them.
+_NEEDS = {
+    "dask": "distributed",
+    "ray": "ray",
+    "spark": "pyspark",
+    "huggingface": "transformers",
+    "jax": "jax",
+    "keras": "keras",
+    "lightning": "lightning",
+    "torchdata": "torchdata",
+}
+collect_ignore = [
+    f"feedline/{module}.py" for module, package in _NEEDS.items() if importlib.util.find_spec(package) is None
+]
 
 
 @pytest.fixture(autouse=True)

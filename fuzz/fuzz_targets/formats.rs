@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use feedline::{Dataset, MemorySource, OpenOptions, ReadingOptions, Target};
+use feedline::{Dataset, OpenOptions};
+use feedline::format::ReadingOptions;
+use feedline::source::{MemorySource, Target};
 use libfuzzer_sys::fuzz_target;
 
 const SAMPLES: u64 = 64;

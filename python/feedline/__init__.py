@@ -10,29 +10,36 @@
 """
 
 from . import samplers, transforms
+from ._convert import convert
+from ._dataset import Dataset, Mix, concat, mix
 from ._feedline import __version__
-from .convert import convert
-from .dataset import Dataset, Mix, concat, mix, open
+from ._loader import Loader
+from ._opening import open
+from ._options import LoaderOptions
+from ._pack import pack
+from ._parts import PackPlan, commit_pack, merge, pack_plan, write_part
+from ._ragged import Ragged
 from .errors import (
     AccessError,
+    ArgumentError,
     ClosedError,
     DataError,
     Error,
     LoaderTimeoutError,
     NotFoundError,
     OptionError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    RepeatedEpochWarning,
     SampleError,
     StateError,
     StorageError,
     TooManyBadSamplesError,
 )
-from .loader import Loader
-from .options import LoaderOptions
-from .pack import pack
-from .ragged import Ragged
 
 __all__ = [
     "AccessError",
+    "ArgumentError",
     "ClosedError",
     "DataError",
     "Dataset",
@@ -43,17 +50,37 @@ __all__ = [
     "Mix",
     "NotFoundError",
     "OptionError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "PackPlan",
     "Ragged",
+    "RepeatedEpochWarning",
     "SampleError",
     "StateError",
     "StorageError",
     "TooManyBadSamplesError",
     "__version__",
+    "commit_pack",
     "concat",
     "convert",
+    "merge",
     "mix",
     "open",
     "pack",
+    "pack_plan",
     "samplers",
     "transforms",
+    "write_part",
 ]
+
+
+def __dir__() -> list[str]:
+    """What there is to use: the rest of the package is its own business."""
+    return sorted(__all__)
+
+
+# Where users find a class is where it says it is, in `help`, in errors and in pickles.
+for _name in __all__:
+    if isinstance(globals()[_name], type) and globals()[_name].__module__ != "feedline.errors":
+        globals()[_name].__module__ = __name__
+del _name

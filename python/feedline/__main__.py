@@ -14,6 +14,10 @@ def main() -> int:
     """Runs the command line with this process's arguments."""
     # The engine waits without the interpreter; Ctrl-C must reach it as the plain signal.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.argv[1:2] == ["simulate"]:
+        from .simulate import main as simulate  # noqa: PLC0415 - only for this command
+
+        return simulate(sys.argv[2:])
     return _feedline.run_cli(["feedline", *sys.argv[1:]])
 
 

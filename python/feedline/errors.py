@@ -12,12 +12,16 @@ from __future__ import annotations
 
 __all__ = [
     "AccessError",
+    "ArgumentError",
     "ClosedError",
     "DataError",
     "Error",
     "LoaderTimeoutError",
     "NotFoundError",
     "OptionError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "RepeatedEpochWarning",
     "SampleError",
     "StateError",
     "StorageError",
@@ -33,7 +37,9 @@ class Error(Exception):
     shard: str | None = None
     """The file or object inside it."""
     sample: int | None = None
-    """The sample's index."""
+    """The sample's index, as `batch["index"]` has it."""
+    source_sample: int | None = None
+    """Its index in the data set that it comes from: another one after `select`, `concat` or `mix`."""
     field: str | None = None
     """The sample's field."""
     offset: int | None = None
@@ -69,11 +75,23 @@ class SampleError(DataError):
 
 
 class TooManyBadSamplesError(DataError):
-    """More bad samples than `max_errors` allows, or a batch with nobody left."""
+    """More bad samples than `max_errors` allows, a batch with nobody left, or a bad sample nobody could replace."""
 
 
 class OptionError(Error, ValueError):
     """A setting that cannot be, alone or with the others."""
+
+
+class ArgumentError(OptionError, TypeError):
+    """A call with an argument that is not there, or without one that must be."""
+
+
+class OutOfRangeError(OptionError, IndexError):
+    """A number of a sample or value that is not there."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The system has no memory left for what was asked. Raised whatever `on_error` says: no sample is to blame."""
 
 
 class StateError(Error, ValueError):
@@ -86,3 +104,7 @@ class LoaderTimeoutError(Error, TimeoutError):
 
 class ClosedError(Error, RuntimeError):
     """The loader was closed, or belongs to another process."""
+
+
+class RepeatedEpochWarning(UserWarning):
+    """A new loader gives an epoch that another one of this process gave already."""

@@ -83,7 +83,10 @@ def test_mds(written, compression):
     check(ds, values.load(folder / "expected.json"))
 
 
-@pytest.mark.parametrize("environment", ["litdata", "litdata-classic"])
+LITDATA = ["litdata", "litdata-classic", "litdata-0.2.6", "litdata-0.2.20", "litdata-0.2.39", "litdata-0.2.40"]
+
+
+@pytest.mark.parametrize("environment", LITDATA)
 @pytest.mark.parametrize("chunks", ["small", "large", "zstd"])
 @pytest.mark.parametrize("kind", ["everything", "rows"])
 def test_litdata(written, environment, chunks, kind):
@@ -106,7 +109,7 @@ def leaves(sample, schema, above=""):
     return found
 
 
-@pytest.mark.parametrize("environment", ["litdata", "litdata-classic"])
+@pytest.mark.parametrize("environment", LITDATA)
 def test_litdata_tokens(written, environment):
     folder = written("litdata", environment) / "tokens"
     ds = fl.open(folder)
@@ -161,3 +164,44 @@ def test_tfrecord(written, name):
 def test_tbl(written, name):
     folder = written("turboloader")
     check(fl.open(folder / f"{name}.tbl"), values.load(folder / "expected.json"))
+
+
+@pytest.mark.parametrize("name", ["one", "several"])
+def test_recordio(written, name):
+    folder = written("mxnet")
+    ds = fl.open(folder / f"{name}.rec")
+    assert (ds.format, ds.problems) == ("recordio", [])
+    check(ds, values.load(folder / f"{name}.json"))
+
+
+@pytest.mark.parametrize("name", ["files", "sizes", "changed"])
+def test_lmdb(written, name):
+    folder = written("lmdb")
+    ds = fl.open(folder / ("changed.lmdb" if name == "changed" else name))
+    assert ds.format == "lmdb"
+    check(ds, values.load(folder / f"{name}.json"))
+
+
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+@pytest.mark.parametrize("layout", ["contiguous", "chunked", "gzip", "offset"])
+def test_hdf5(written, layout, version):
+    folder = written("arrays")
+    ds = fl.open(folder / f"{layout}-{version}.h5")
+    assert (ds.format, ds.problems) == ("hdf5", [])
+    check(ds, values.load(folder / "arrays.json"))
+
+
+@pytest.mark.parametrize("name", ["v2", "v3", "shards"])
+def test_zarr(written, name):
+    folder = written("arrays")
+    ds = fl.open(folder / f"{name}.zarr")
+    assert (ds.format, ds.problems) == ("zarr", [])
+    check(ds, values.load(folder / "arrays.json"))
+
+
+@pytest.mark.parametrize("name", ["zstd", "groups"])
+def test_array_record(written, name):
+    folder = written("arrays")
+    ds = fl.open(folder / f"{name}.array_record")
+    assert (ds.format, ds.problems) == ("arrayrecord", [])
+    check(ds, values.load(folder / "records.json"))

@@ -113,3 +113,13 @@ def test_parquet(run, source, tmp_path):
     ds = source("matrix", "levels", "json")
     found = there(run, "datasets", ds, "parquet", tmp_path / "parquet", shard_bytes=20_000)
     check(ds, found, {name: name for name in ds.schema})
+
+
+@pytest.mark.parametrize("environment", ["datasets-2.2", "datasets-2.14", "datasets"])
+def test_parquet_with_every_kind_of_column(run, source, tmp_path, environment):
+    """Older releases of datasets want each column among the features."""
+    ds = source()
+    fl.convert(ds, tmp_path / "parquet", to="parquet", progress=False, shard_bytes=20_000)
+    run("datasets", "read", tmp_path / "parquet", tmp_path / "found.json", environment=environment)
+    found = values.load(tmp_path / "found.json")
+    check(ds, found, {name: name for name in ("image", "label", "integer", "number", "text", "blob")})

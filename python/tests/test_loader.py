@@ -24,7 +24,7 @@ def stream(loader):
 
 
 def test_batches_are_torch_tensors_by_default(folder):
-    with fl.Loader(folder, batch_size=5, transforms=CROP) as loader:
+    with fl.Loader(folder, batch_size=5, transforms=CROP, fields=["image", "label", "path"]) as loader:
         assert len(loader) == 3
         batches = list(loader)
     assert [len(b["label"]) for b in batches] == [5, 5, 2]
@@ -239,7 +239,12 @@ def test_ragged_pad_and_list(folder):
         ragged = next(iter(loader))["image"]
     assert [tuple(image.shape) for image in ragged] == ragged.shapes
     with fl.Loader(
-        folder, batch_size=4, dtype="uint8", output="numpy", collate={"image": "pad", "path": "list"}
+        folder,
+        batch_size=4,
+        dtype="uint8",
+        output="numpy",
+        fields=["image", "path"],
+        collate={"image": "pad", "path": "list"},
     ) as loader:
         batch = next(iter(loader))
     padded = batch["image"]

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from feedline import samplers
 from feedline import transforms as T
-from feedline.options import DEFAULTS, REFUSED
+from feedline._options import DEFAULTS, REFUSED
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
@@ -209,7 +209,7 @@ def test_rank_discovery_is_logged(tiny, monkeypatch, caplog):
 
 
 def test_rank_discovery_prefers_torch_to_the_environment_to_jax(monkeypatch):
-    from feedline.ranks import discover
+    from feedline._ranks import discover
 
     for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"):
         monkeypatch.delenv(name, raising=False)
@@ -234,7 +234,7 @@ def test_rank_discovery_prefers_torch_to_the_environment_to_jax(monkeypatch):
 def test_output(tiny):
     """torch, NumPy, JAX or DLPack"""
     assert isinstance(first(tiny, output="numpy")["image"], np.ndarray)
-    plain = first(tiny, output="dlpack")
+    plain = first(tiny, output="dlpack", fields=["image", "path"], collate="ragged")
     assert hasattr(plain["image"], "__dlpack__")
     assert hasattr(plain["path"].data, "__dlpack__")
     import torch
@@ -260,7 +260,7 @@ def test_device(tiny):
 
 def test_copies_to_a_gpu_run_on_a_stream_of_their_own():
     """The calls in their order, on stand-ins: there is no GPU here."""
-    from feedline.output import _copier
+    from feedline._output import _copier
 
     calls = []
     cuda = MagicMock()
@@ -320,6 +320,22 @@ def test_memory_format(tiny):
     assert image.is_contiguous(memory_format=torch.channels_last)
     assert first(tiny, memory_format="channels_last")["image"].shape == (4, 8, 8, 3)
     assert torch.equal(image, first(tiny, output="torch")["image"])
+
+
+@knob("missing")
+def test_missing():
+    """numbers that samples lack: 0 (NaN for floats) and `NAME.valid`, or NaN, or a bad sample"""
+    dataset = fl.open(Path(__file__).parents[2] / "testdata/formats/parquet/missing.parquet")
+    batch = first(dataset, transforms=None, batch_size=3)
+    assert (batch["x"].tolist(), batch["x.valid"].tolist()) == ([1, 0, 3], [True, False, True])
+    assert (batch["y"][:2].tolist(), batch["y.valid"].tolist()) == ([0.5, 1.5], [True, True, False])
+    assert (batch["x.valid"].dtype, batch["z"].tolist(), "z.valid" in batch) == (np.bool_, [7, 8, 9], False)
+    batch = first(dataset, transforms=None, batch_size=3, missing="nan")
+    assert (batch["x"][[0, 2]].tolist(), np.isnan(batch["x"][1]), "x.valid" in batch) == ([1.0, 3.0], True, False)
+    with pytest.raises(fl.SampleError, match="sample 1"):
+        first(dataset, transforms=None, batch_size=3, missing="error")
+    with pytest.raises(fl.OptionError, match="missing"):
+        first(dataset, transforms=None, missing="zero")
 
 
 @knob("timeout")
@@ -388,6 +404,18 @@ def test_cache_dir(tiny, tmp_path):
         fl.Loader(tiny, cache_dir=tmp_path)
 
 
+@knob("as_tuple")
+def test_as_tuple(tiny):
+    """`True` gives tuples of all fields, names give those fields in that order; others are refused"""
+    image, label = first(tiny, as_tuple=True)
+    assert (len(image), len(label)) == (4, 4)
+    label, path = first(tiny, as_tuple=("label", "path"))
+    assert isinstance(path, list)
+    assert first(tiny, options=fl.LoaderOptions().with_as_tuple(["label"]))[0].tolist() == label.tolist()
+    with pytest.raises(fl.OptionError, match="as_tuple: there is no field 'masks'"):
+        fl.Loader(tiny, as_tuple=("image", "masks"))
+
+
 @knob("memory_budget")
 def test_memory_budget(tiny):
     """fewer batches ahead if they would not fit; refused if not even three fit"""
@@ -447,7 +475,7 @@ def fail_on_some(image):
 @knob("multiprocessing_context")
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_context(tiny, context):
-    """how the processes of `T.Python` start: deterministic, errors with the traceback; refused without `T.Python`"""
+    """how the processes of `map` and `T.Python` start; results do not depend on it; refused where there are none"""
     knobs = {"multiprocessing_context": context, "num_workers": 2, "dtype": "uint8", "batch_size": 8, "shuffle": True}
     plain = {"dtype": "uint8", "batch_size": 8, "shuffle": True, "output": "numpy", **CROP}
     expected = [batch["image"].astype(np.int32) + 1000 for batch in fl.Loader(tiny, **plain)]
@@ -506,13 +534,47 @@ def test_python_transforms_resume_and_refuse(tiny):
             list(loader)
         assert caught.value.stage == "transform"
     for bad, said in (
-        ({"transforms": [T.Python(lambda image: image)]}, "top level of a module"),
-        ({"transforms": [T.Python(brighten), T.CenterCrop(8)]}, "must come last"),
-        ({"transforms": [T.Python(brighten)], "on_error": "skip"}, "on_error: with T.Python only 'raise'"),
+        ({"transforms": [T.Normalize.imagenet(), T.Python(brighten), T.CenterCrop(8)]}, "Normalize must come last"),
         ({"transforms": [T.Python(brighten)], "dtype": "bfloat16"}, "NumPy has no bfloat16"),
     ):
         with pytest.raises(fl.OptionError, match=said):
             fl.Loader(tiny, **{**knobs, **bad})
+
+
+def with_mean(sample):
+    image = np.asarray(sample["image"])
+    return {"mean": float(image.mean()), "axis": image.shape.index(3), "process": os.getpid()}
+
+
+@knob("map", "as_")
+def test_map(tiny):
+    """a function of every sample, a dict of its fields; images for it are `"numpy"`, `"pil"` or `"torch"`"""
+    plain = first(tiny, dtype="uint8")["image"]
+    batch = first(tiny, map=with_mean, dtype="uint8", num_workers=1)
+    assert np.allclose(batch["mean"], plain.mean(axis=(1, 2, 3)))
+    assert batch["axis"].tolist() == [0] * 4
+    assert sorted(batch) == ["axis", "index", "mean", "process"]
+    assert first(tiny, map=with_mean, as_="pil", num_workers=1)["axis"].tolist() == [2] * 4
+    with pytest.raises(fl.OptionError, match="as_='tiff' is none of"):
+        fl.Loader(tiny, map=with_mean, as_="tiff")
+
+
+@knob("batch_map")
+def test_batch_map(tiny):
+    """a function of every batch, in a thread ahead of the loop; what it gives is what the loop gets"""
+    assert first(tiny, batch_map=lambda batch: batch["index"].sum()) == 6
+    with pytest.raises(fl.OptionError, match="batch_map: 3 cannot be called"):
+        fl.Loader(tiny, batch_map=3)
+
+
+@knob("map_workers")
+def test_map_workers(tiny):
+    """where `map` and `T.Python` run: `"processes"`, or `"threads"` (the default without an interpreter lock)"""
+    knobs = {"map": with_mean, "num_workers": 1}
+    assert first(tiny, map_workers="threads", **knobs)["process"][0] == os.getpid()
+    assert first(tiny, map_workers="processes", **knobs)["process"][0] != os.getpid()
+    with pytest.raises(fl.OptionError, match="map_workers: 'fibres' is none of"):
+        fl.Loader(tiny, map_workers="fibres", **knobs)
 
 
 @knob("decode")

@@ -143,3 +143,64 @@ def test_the_first_epoch_packs_and_the_next_needs_no_bucket(servers: Servers, tm
         loader.set_epoch(0)
         for mine, other in zip(expected, everything(loader), strict=True):
             np.testing.assert_array_equal(mine, other)
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "feedline", *map(str, arguments)]
+    return subprocess.run(words, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("verb", [["pack"], ["convert", "--to", "mds"]])
+def test_the_command_keeps_the_options_of_both_sides_apart(servers: Servers, verb: list[str]) -> None:
+    near, there = servers.folder / "bucket" / "animals", f"s3://bucket/sent-{verb[0]}"
+    options = [word for name, value in servers.options.items() for word in ("--storage", f"{name}={value}")]
+    done = command(verb[0], near, there, *verb[1:], *options, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert len(fl.open(there, storage_options=servers.options)) == 12
+    # From one bucket to another with other credentials.
+    source = [word.replace("--storage", "--source-storage") for word in options]
+    done = command(verb[0], there, f"{there}-again", *verb[1:], *source, *options, "--quiet")
+    assert done.returncode == 0, done.stderr
+    wrong = command(verb[0], there, f"{there}-3", *verb[1:], "--source-storage", "secret=x", *options, "--quiet")
+    assert wrong.returncode == 2
+    assert "--storage" in wrong.stderr
+    refused = command(verb[0], there, servers.folder / "x", *verb[1:], *source, *options, "--quiet")
+    assert "on this machine" in refused.stderr
+
+
+def test_python_keeps_the_options_of_both_sides_apart(servers: Servers, tmp_path: Path) -> None:
+    packed = fl.pack("s3://bucket/packed", tmp_path / "here", source_storage_options=servers.options, progress=False)
+    assert len(packed) == 12
+    options = {"storage_options": servers.options, "source_storage_options": servers.options, "progress": False}
+    assert len(fl.convert("s3://bucket/packed", "s3://bucket/both", to="mds", **options)) == 12
+    with pytest.raises(fl.OptionError, match="open already"):
+        fl.pack(packed, tmp_path / "x", source_storage_options=servers.options)
+
+
+def test_secrets_of_an_address_are_shown_nowhere(servers: Servers) -> None:
+    address = servers.http.replace("http://", "http://me:pa55word@") + "/bucket/packed/?sig=51647"
+    ds = fl.open(address, storage_options={"headers": {"X-Api-Key": "abc-key"}})
+    shown = [ds.uri, repr(ds), repr(fl.mix([(ds, 1.0)])), command("inspect", address).stdout]
+    with pytest.raises(fl.errors.Error) as failure:
+        fl.open(address.replace("packed", "nothing"))
+    shown += [
+        str(failure.value),
+        repr(failure.value),
+        str(vars(failure.value)),
+        command("inspect", address + "x").stderr,
+    ]
+    with fl.Loader(ds, batch_size=4, output="numpy", decode="none") as loader:
+        next(iter(loader))
+        shown += [str(loader.state_dict()), repr(loader), str(loader.stats())]
+    for text in shown:
+        assert "pa55word" not in text
+        assert "51647" not in text
+        assert "abc-key" not in text
+    assert len(pickle.loads(pickle.dumps(ds))) == 12
+
+
+def test_memory_is_shared_inside_one_process(servers: Servers) -> None:
+    near = fl.open(servers.folder / "bucket" / "animals")
+    fl.pack(near, "memory://tests/animals", progress=False)
+    ds = fl.open("memory://tests/animals")
+    assert (ds.format, len(ds), ds[3]["image"]) == ("pack", 12, near[3]["image"])

@@ -9,7 +9,8 @@ venv=${VENV:-.venv}
 [ -x "$venv/bin/python" ] || die "$venv is missing; run 'make setup-test' first"
 shared=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 libraries=("$@")
-[ ${#libraries[@]} -gt 0 ] || libraries=(webdataset wids mosaicml litdata litdata-classic datasets turboloader ffcv tensorflow azurite)
+[ ${#libraries[@]} -gt 0 ] || libraries=(webdataset wids mosaicml litdata litdata-classic litdata-0.2.{6,20,39,40} datasets datasets-2.{2,14}
+  turboloader ffcv tensorflow mxnet lmdb arrays azurite moto)
 
 make_environment() { # library
   local folder=".interop/$1"

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use feedline::Kind;
+use feedline::field::ImageEncoding;
 
 use crate::units;
 
@@ -26,6 +29,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Pack(PackArgs),
     Convert(ConvertArgs),
+    Merge(MergeArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Bench(BenchArgs),
@@ -39,6 +43,7 @@ impl Command {
         match self {
             Command::Pack(args) => args.json,
             Command::Convert(args) => args.json,
+            Command::Merge(args) => args.json,
             Command::Inspect(args) => args.json,
             Command::Verify(args) => args.json,
             Command::Bench(args) => args.json,
@@ -58,17 +63,24 @@ impl Command {
 Examples:
   feedline pack /data/imagenet/train /data/train.pack
   feedline pack 'train-{000..146}.tar' /data/train.pack --field image=jpg --field label=cls
-  feedline pack photos/ photos.pack --on-error skip --workers 8")]
+  feedline pack photos/ photos.pack --on-error skip --workers 8
+  feedline pack s3://old/train s3://new/train --source-storage anon=true --storage profile=work
+  feedline pack photos/ photos.pack --split train=0.9,val=0.1
+  feedline pack more-photos/ photos.pack --append
+
+By many processes, on one machine or on many (a SLURM array of 64: srun this, then --commit once):
+  feedline pack SRC DST --part auto --of 64
+  feedline pack SRC DST --commit")]
 pub(crate) struct PackArgs {
-    /// A folder of images, a pack, tar files, or a pattern such as 'train-{000..146}.tar'; several are joined
+    /// A folder or zip of images, a table, a pack, tar files, or a pattern such as 'train-{000..146}.tar'; several are joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
     /// The folder to write, or a prefix such as s3://bucket/train; new, empty, or left by an interrupted run
     #[arg(value_name = "DST", required = true)]
     pub(crate) destination: String,
     /// What is stored of each image
-    #[arg(long, value_enum, default_value_t = ImageChoice::Jpeg)]
-    pub(crate) image: ImageChoice,
+    #[arg(long, value_parser = image_parser(), default_value = ImageEncoding::Jpeg.name())]
+    pub(crate) image: ImageEncoding,
     /// Write nothing; measure size and speed of every encoding on a part of the data, and show them side by side
     #[arg(long)]
     pub(crate) compare: bool,
@@ -99,8 +111,18 @@ pub(crate) struct PackArgs {
     /// Replace a pack that is at the destination already
     #[arg(long)]
     pub(crate) overwrite: bool,
+    /// Add the samples to the finished pack at the destination, as new parts; the old ones are not touched
+    #[arg(long, conflicts_with_all = ["overwrite", "no_resume", "part", "of", "commit"])]
+    pub(crate) append: bool,
+    /// With --split NAME=SHARE,...: the field whose hash decides [default: key or path]
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) split_by: Option<String>,
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// No progress and no warnings, only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -124,7 +146,7 @@ pub(crate) struct ConvertArgs {
     /// A data set of any format, or a pattern such as 'train-{000..146}.tar'; several are joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
-    /// The folder or prefix to write (for beton: the file); new, empty, or left by an interrupted run
+    /// The folder or prefix to write (for beton: the file); new, empty, or left by an earlier run of the same command
     #[arg(value_name = "DST", required = true)]
     pub(crate) destination: String,
     /// The system to write for: pack, webdataset, mds, litdata, beton or parquet
@@ -137,13 +159,65 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
     #[command(flatten)]
+    pub(crate) task: TaskArgs,
+    #[command(flatten)]
     pub(crate) open: OpenArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// No progress and no warnings, only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print the result as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The share of one of several processes that write the same data set.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TaskArgs {
+    /// Write only the parts of this task: a number from 0, or auto for what SLURM or Kubernetes says
+    #[arg(long, value_name = "I|auto", conflicts_with = "commit")]
+    pub(crate) part: Option<String>,
+    /// How many tasks there are [default: as many as the SLURM array has]
+    #[arg(long, value_name = "N", conflicts_with = "commit", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) of: Option<u64>,
+    /// All parts are written: check them and complete the data set
+    #[arg(long)]
+    pub(crate) commit: bool,
+}
+
+/// Join packs into one, without reading or writing their samples anew
+///
+/// The packs must have the same fields and classes. On one file system the new pack shares their files (hard links);
+/// elsewhere these are copied. Nothing is decoded.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  feedline merge monday.pack tuesday.pack -o week.pack")]
+pub(crate) struct MergeArgs {
+    /// Folders of finished packs, in the order of their samples
+    #[arg(value_name = "PACK", required = true, num_args = 1..)]
+    pub(crate) packs: Vec<PathBuf>,
+    /// The folder to write; new, empty, or left by an interrupted run
+    #[arg(long, short, value_name = "DST")]
+    pub(crate) output: PathBuf,
+    /// Replace a pack that is at the destination already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// No progress and no warnings, only errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How to reach the source, where the destination is reached in another way.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SourceArgs {
+    /// As --storage, for the source alone; --storage is then for the destination alone
+    #[arg(long = "source-storage", value_name = "NAME=VALUE", value_parser = parse_field)]
+    pub(crate) source_storage: Vec<(String, String)>,
 }
 
 /// How to open a data set.
@@ -155,12 +229,21 @@ pub(crate) struct OpenArgs {
     /// Take only named fields, under new names: NAME=SRC, or NAME=SRC1;SRC2 where samples have one of several
     #[arg(long = "field", value_name = "NAME=SRC", value_parser = parse_field)]
     pub(crate) fields: Vec<(String, String)>,
-    /// Which part of a data set that has several, such as train or test
+    /// For tables: the folder or prefix where the paths in them start [default: the table's own folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<String>,
+    /// For tables and arrays: what a column holds (image, int, float, text, json, bytes or array)
+    #[arg(long = "kind", value_name = "COLUMN=KIND", value_parser = parse_kind)]
+    pub(crate) kinds: Vec<(String, Kind)>,
+    /// Which part of a data set that has several, such as train or test; with 'pack' also NAME=SHARE,NAME=SHARE
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
     /// Hand on fields that are Python pickles; nothing is unpickled
     #[arg(long)]
     pub(crate) allow_pickle: bool,
+    /// Read files that a table names even where a symbolic link leads out of the data set's folder
+    #[arg(long)]
+    pub(crate) follow_links: bool,
     /// For encrypted data: the environment variable that holds the password
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) password_from: Option<String>,
@@ -184,19 +267,17 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// How images are stored in a pack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ImageChoice {
-    /// Original bytes of JPEG files, bit for bit, plus an index for reading parts of them
-    Jpeg,
-    /// Quantised JPEG coefficients: the same pixels, about twice the size, faster to decode
-    Dct,
-    /// Raw pixels with halved colour resolution
-    Yuv420,
-    /// Raw pixels
-    Rgb,
-    /// Bytes untouched, whatever the codec
-    AsIs,
+fn parse_kind(text: &str) -> Result<(String, Kind), String> {
+    let (column, kind) =
+        parse_field(text).map_err(|_| "expected COLUMN=KIND, such as file=image".to_owned())?;
+    let kind = Kind::try_from(kind)?;
+    Ok((column, kind))
+}
+
+/// The ways to store images, with a line of help for each.
+fn image_parser() -> impl TypedValueParser<Value = ImageEncoding> {
+    let values = ImageEncoding::ALL.map(|one| PossibleValue::new(one.name()).help(one.about()));
+    PossibleValuesParser::new(values).map(|name| ImageEncoding::from_name(&name).expect("one of the values"))
 }
 
 /// What packing does with a bad sample.

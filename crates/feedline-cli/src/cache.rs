@@ -1,6 +1,6 @@
 //! `feedline cache`: what is in a cache folder, whether it is whole, and away with it.
 
-use feedline::DiskCache;
+use feedline::source::DiskCache;
 use serde_json::json;
 
 use crate::args::{CacheArgs, CacheCommand};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use feedline::{Dataset, Kind, Loader, LoaderOptions, PackSettings, StoredImage, Transform};
+use feedline::field::ImageEncoding;
+use feedline::{Dataset, Kind, Loader, LoaderOptions, PackSettings, Transform};
 use serde_json::{Value, json};
 
 use crate::args::PackArgs;
@@ -18,7 +19,7 @@ const TRIED: u64 = 400;
 const EPOCHS: u64 = 3;
 
 struct Row {
-    image: StoredImage,
+    image: ImageEncoding,
     bytes: u64,
     pack_seconds: f64,
     train_milliseconds: f64,
@@ -26,7 +27,8 @@ struct Row {
 
 /// Measures every encoding; writes nothing at the destination.
 pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let source = data::open(&args.sources, &args.open)?;
+    let open = data::of_source(&args.sources, &args.destination, &args.open, &args.source);
+    let source = data::open(&args.sources, &open)?;
     let Some(field) = source.schema().fields.iter().find(|f| f.kind == Kind::Image).map(|f| f.name.clone())
     else {
         return Err(Failure::usage(
@@ -41,12 +43,14 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     let place = tempfile::Builder::new().prefix("feedline-compare-").tempdir_in(beside).map_err(|e| {
         Failure::from(feedline::Error::storage(
             "making a folder in",
-            feedline::Location::new(beside.display().to_string()),
+            feedline::error::Location::new(beside.display().to_string()),
             e,
         ))
     })?;
     let mut rows = Vec::new();
-    for image in StoredImage::ALL {
+    let mut encodings = ImageEncoding::ALL;
+    encodings.sort_by(|a, b| a.growth().total_cmp(&b.growth()));
+    for image in encodings {
         if !args.quiet {
             message(&format!("trying {} on {}", image.name(), units::counted(part.len(), "sample")));
         }
@@ -59,19 +63,19 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
 
 fn measure(
     part: &Dataset,
-    image: StoredImage,
+    image: ImageEncoding,
     args: &PackArgs,
     field: &str,
     place: &Path,
 ) -> Result<Row, Failure> {
-    let resizes = image != StoredImage::AsIs;
+    let resizes = image != ImageEncoding::File;
     let settings = PackSettings {
         image,
         shorter_side: args.shorter_side.filter(|_| resizes),
         longer_side: args.longer_side.filter(|_| resizes),
-        quality: args.quality.filter(|_| image == StoredImage::Jpeg),
+        quality: args.quality.filter(|_| image == ImageEncoding::Jpeg),
         workers: args.workers,
-        on_error: feedline::OnPackError::Skip,
+        on_error: feedline::format::OnPackError::Skip,
         ..PackSettings::default()
     };
     let begun = Instant::now();

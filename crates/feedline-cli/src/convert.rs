@@ -1,12 +1,17 @@
 //! `feedline convert`: writes a data set as another system's files.
 
-use feedline::{ConvertOptions, ConvertReport, Dataset, convert_into, convert_targets};
+use feedline::Dataset;
+use feedline::error::shown;
+use feedline::format::{
+    ConvertOptions, ConvertReport, commit_convert_into, convert_into, convert_targets, convert_task_into,
+};
 use serde_json::{Value, json};
 
-use crate::args::{ConvertArgs, ImageChoice, OnErrorChoice, PackArgs};
+use crate::args::{ConvertArgs, OnErrorChoice, PackArgs};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table};
+use crate::tasks::{self, Work};
 use crate::{ExitCode, data, interrupt, pack, units};
 
 /// Runs the command.
@@ -15,16 +20,22 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output) -> Result<ExitCode, F
         return pack::run(&as_pack(args), output);
     }
     refuse_unknown(&args.to)?;
+    let work = tasks::work(&args.task)?;
     interrupt::watch();
-    let source = data::open(&args.sources, &args.open)?;
+    let open = data::of_source(&args.sources, &args.destination, &args.open, &args.source);
+    let source = data::open(&args.sources, &open)?;
     if !args.quiet {
         pack::warn_of_problems(&source);
     }
     let options =
         ConvertOptions { to: args.to.clone(), shard_bytes: args.shard_bytes, workers: args.workers };
-    let destination = data::destination(&args.destination, &args.open)?;
+    let destination = data::destination(&args.destination, &args.open, &args.source)?;
     let bar = Bar::new("converting", args.quiet);
-    let result = convert_into(&**source.format(), &destination, &options, &bar);
+    let result = match work {
+        Work::Alone => convert_into(&**source.format(), &destination, &options, &bar),
+        Work::Share(task) => convert_task_into(&**source.format(), &destination, &options, task, &bar),
+        Work::Commit => commit_convert_into(&**source.format(), &destination, &options),
+    };
     bar.clear();
     let report = match result {
         Ok(report) => report,
@@ -51,7 +62,7 @@ fn as_pack(args: &ConvertArgs) -> PackArgs {
     PackArgs {
         sources: args.sources.clone(),
         destination: args.destination.clone(),
-        image: ImageChoice::AsIs,
+        image: feedline::field::ImageEncoding::File,
         compare: false,
         shorter_side: None,
         longer_side: None,
@@ -62,7 +73,11 @@ fn as_pack(args: &ConvertArgs) -> PackArgs {
         on_error: OnErrorChoice::Raise,
         no_resume: false,
         overwrite: false,
+        append: false,
+        split_by: None,
+        task: args.task.clone(),
         open: args.open.clone(),
+        source: args.source.clone(),
         quiet: args.quiet,
         json: args.json,
     }
@@ -80,7 +95,7 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
 
 fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mut Output) {
     let mut table = Table::new("l");
-    table.row([args.to.as_str(), &args.destination]);
+    table.row([args.to.as_str(), &shown(&args.destination)]);
     table.row(["samples", &units::count(report.samples)]);
     let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.shards, "file"));
     table.row(["size", &size]);
@@ -93,7 +108,7 @@ fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mu
 
 fn document(report: &ConvertReport, source: &Dataset, args: &ConvertArgs, seconds: f64) -> Value {
     json!({
-        "path": args.destination,
+        "path": shown(&args.destination),
         "to": args.to,
         "source": source.uri(),
         "source_format": source.format_name(),

@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use feedline::{Dataset, Destination, Error, OpenOptions, ReadingOptions, Result, Storage, Target, resolve};
+use feedline::format::ReadingOptions;
+use feedline::source::{Destination, Storage, Target, resolve};
+use feedline::{Dataset, Error, OpenOptions, Result};
 
-use crate::args::OpenArgs;
+use crate::args::{OpenArgs, SourceArgs};
 
-/// Opens `uris` as one data set. Files go together; folders are opened one by one and joined.
+/// Opens `uris` as one data set. Files go together; folders and tables are joined, classes by their names.
 pub(crate) fn open(uris: &[String], args: &OpenArgs) -> Result<Dataset> {
-    let options = options(args)?;
-    if uris.len() < 2 || !uris.iter().any(|uri| Path::new(uri).is_dir()) {
-        return Dataset::open_all(uris, &options);
-    }
-    let open_one = |uri: &String| Dataset::open_all(std::slice::from_ref(uri), &options);
-    Dataset::concat(&uris.iter().map(open_one).collect::<Result<Vec<_>>>()?)
+    Dataset::open_all(uris, &options(args)?)
 }
 
 /// The files behind a uri and their lengths.
@@ -39,10 +36,33 @@ pub(crate) fn storage(args: &OpenArgs) -> Storage {
     Storage { options: args.storage.iter().cloned().collect(), cache_dir: args.cache_dir.clone() }
 }
 
-/// Where to write. What is said about storage may be meant for the source alone.
-pub(crate) fn destination(uri: &str, args: &OpenArgs) -> Result<Destination> {
-    let local = !uri.contains("://") || uri.starts_with("file://");
-    Destination::new(uri, &if local { Storage::default() } else { storage(args) })
+/// Whether a uri names something that is not on this machine's disks.
+fn is_remote(uri: &str) -> bool {
+    uri.contains("://") && !uri.starts_with("file://")
+}
+
+/// How to open the source of a command that writes: what is said about storage is the destination's, unless only the
+/// source is remote, or both are and nothing is said of the source by itself.
+pub(crate) fn of_source(
+    sources: &[String],
+    destination: &str,
+    open: &OpenArgs,
+    source: &SourceArgs,
+) -> OpenArgs {
+    let near = !sources.iter().any(|uri| is_remote(uri));
+    let storage = match source.source_storage.as_slice() {
+        [] if near && is_remote(destination) => Vec::new(),
+        [] => open.storage.clone(),
+        own => own.to_vec(),
+    };
+    OpenArgs { storage, ..open.clone() }
+}
+
+/// Where to write.
+pub(crate) fn destination(uri: &str, open: &OpenArgs, source: &SourceArgs) -> Result<Destination> {
+    let meant = is_remote(uri) || !source.source_storage.is_empty();
+    let options = if meant { open.storage.iter().cloned().collect() } else { BTreeMap::new() };
+    Destination::new(uri, &Storage { options, cache_dir: None })
 }
 
 fn options(args: &OpenArgs) -> Result<OpenOptions> {
@@ -61,7 +81,10 @@ fn options(args: &OpenArgs) -> Result<OpenOptions> {
         password: password.transpose()?,
         verify_hashes: args.verify_hashes,
         split: args.split.clone(),
-        index_dir: None,
+        root: args.root.clone(),
+        schema: args.kinds.iter().cloned().collect(),
+        follow_links: args.follow_links,
+        ..ReadingOptions::default()
     };
     let fields = (!fields.is_empty()).then_some(fields);
     Ok(OpenOptions { format: args.format.clone(), fields, reading, storage: storage(args) })

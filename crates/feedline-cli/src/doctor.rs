@@ -8,7 +8,7 @@ use crate::{ExitCode, machine, units};
 
 /// Fewer open files than this make large sets of shards slow: each read opens its file again.
 const ENOUGH_FILES: u64 = 4096;
-/// Less memory than this is tight for a few batches of float32 pictures and the page cache.
+/// Less memory than this is tight for a few batches of float32 images and the page cache.
 const ENOUGH_MEMORY: u64 = 2 << 30;
 
 /// What was found.
@@ -54,7 +54,7 @@ fn look() -> Findings {
         feedline: env!("CARGO_PKG_VERSION"),
         optimised_build: !cfg!(debug_assertions),
         libjpeg_turbo: turbo::version(),
-        formats: feedline::format_names(),
+        formats: feedline::format::format_names(),
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         cpu: machine::cpu_model(),
         cpu_features: machine::cpu_features(),

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use feedline::Error;
 
-use crate::ExitCode;
+use crate::{ExitCode, words};
 
 /// Why a command gave up.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Failure {
     /// What happened, without advice.
     pub(crate) fn message(&self) -> String {
         match self {
-            Failure::Engine { error, .. } => split_hint(&error.to_string()).0.to_owned(),
+            Failure::Engine { error, .. } => words::knob(split_hint(&error.to_string()).0),
             Failure::Usage { reason, .. } | Failure::Interrupted { reason, .. } => reason.clone(),
         }
     }
@@ -68,7 +68,7 @@ impl Failure {
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Failure::Engine { advice: Some(advice), .. } => (*advice).to_owned(),
-            Failure::Engine { error, .. } => engine_hint(error)?,
+            Failure::Engine { error, .. } => words::translate(&engine_hint(error)?),
             Failure::Usage { hint, .. } | Failure::Interrupted { hint, .. } => hint.clone(),
         };
         (!text.is_empty()).then_some(text)
@@ -107,7 +107,7 @@ fn engine_hint(error: &Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use feedline::Location;
+    use feedline::error::Location;
 
     #[test]
     fn settings_are_usage_and_data_are_data() {

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use feedline::{Dataset, ImageEncoding, ImageMeta, Kind, OwnedValue, Sample};
+use feedline::field::{ImageEncoding, ImageMeta};
+use feedline::owned::OwnedValue;
+use feedline::{Dataset, Kind, Sample};
 use feedline_pixels::turbo;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
 use crate::failure::Failure;
-use crate::manifest::Manifest;
-use crate::report::{Output, Table};
+use crate::manifest::{Manifest, Part, folder};
+use crate::report::{Output, Table, warnings};
 use crate::{ExitCode, data, units};
 
 /// Sizes are taken from at most this many samples, spread over the set; a look should not take minutes.
@@ -23,23 +25,48 @@ const PROBLEMS_SHOWN: usize = 10;
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
-    show(&dataset, args.samples, output);
-    Ok(ExitCode::Ok)
+    let readable = show(&dataset, args.samples, output);
+    let whole = truncated_parts(&dataset);
+    if !whole.is_empty() {
+        warnings("files of the pack are not as long as they were written:", &whole, PROBLEMS_SHOWN);
+    }
+    Ok(if readable && whole.is_empty() { ExitCode::Ok } else { ExitCode::Data })
 }
 
-/// Everything about `dataset`, with its first `samples` samples.
-pub(crate) fn show(dataset: &Dataset, samples: u64, output: &mut Output) {
+/// Parts of a local pack whose files have another length than the manifest says.
+fn truncated_parts(dataset: &Dataset) -> Vec<String> {
+    let Some(manifest) = (dataset.format_name() == "pack").then(|| Manifest::read(dataset.uri())).flatten()
+    else {
+        return Vec::new();
+    };
+    let folder = folder(dataset.uri());
+    let wrong = |(number, part): (usize, &Part)| {
+        let name = format!("part-{number:06}.fl");
+        let reason = match std::fs::metadata(folder.join(&name)) {
+            Ok(meta) if meta.len() == part.bytes => return None,
+            Ok(meta) => format!("{} bytes long, {} expected", meta.len(), part.bytes),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("{name}: {reason}"))
+    };
+    manifest.parts.iter().enumerate().filter_map(wrong).collect()
+}
+
+/// Everything about `dataset`, with its first `samples` samples; whether they could be read.
+pub(crate) fn show(dataset: &Dataset, samples: u64, output: &mut Output) -> bool {
     let manifest = (dataset.format_name() == "pack").then(|| Manifest::read(dataset.uri())).flatten();
     let fields: Vec<Field> = (0..dataset.schema().fields.len()).map(|n| Field::look(dataset, n)).collect();
     let shown: Vec<Shown> = (0..samples.min(dataset.len())).map(|n| Shown::look(dataset, n)).collect();
     output.document(|| document(dataset, manifest.as_ref(), &fields, &shown));
+    let readable = shown.iter().all(|sample| sample.fields.is_ok());
     if output.is_json() {
-        return;
+        return readable;
     }
     overview(dataset, manifest.as_ref(), output);
     show_fields(&fields, output);
     show_samples(&shown, output);
     show_problems(dataset, output);
+    readable
 }
 
 /// One field over all samples, as far as the index knows it.
@@ -97,7 +124,7 @@ impl Field {
     }
 
     fn picture(&mut self, meta: ImageMeta) {
-        *self.encodings.entry(encoding_name(meta.encoding)).or_default() += 1;
+        *self.encodings.entry(meta.encoding.found_as()).or_default() += 1;
         if meta.width == 0 {
             return;
         }
@@ -109,30 +136,6 @@ impl Field {
         if self.largest_size.is_none_or(|s| area(size) > area(s)) {
             self.largest_size = Some(size);
         }
-    }
-}
-
-fn encoding_name(encoding: ImageEncoding) -> &'static str {
-    match encoding {
-        ImageEncoding::File => "file",
-        ImageEncoding::Jpeg => "jpeg",
-        ImageEncoding::Rgb => "rgb",
-        ImageEncoding::Yuv420 => "yuv420",
-        ImageEncoding::Dct => "dct",
-        _ => "other",
-    }
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Image => "image",
-        Kind::Int => "int",
-        Kind::Float => "float",
-        Kind::Text => "text",
-        Kind::Json => "json",
-        Kind::Bytes => "bytes",
-        Kind::Array => "array",
-        _ => "other",
     }
 }
 
@@ -177,7 +180,7 @@ fn show_fields(fields: &[Field], output: &mut Output) {
         let optional = if field.optional { "?" } else { "" };
         table.row([
             field.name.clone(),
-            format!("{}{optional}", kind_name(field.kind)),
+            format!("{}{optional}", field.kind.name()),
             field.total_bytes.map_or("-".to_owned(), |b| format!("{about}{}", units::bytes(b))),
             size(field.mean_bytes.map(|b| b as u64)),
             size(field.smallest_bytes),
@@ -251,7 +254,7 @@ fn describe_image(bytes: &[u8], index: &[u8], meta: ImageMeta) -> (Value, String
     };
     let encoding = match meta.encoding {
         ImageEncoding::File if bytes.starts_with(&[0xff, 0xd8, 0xff]) => "jpeg",
-        other => encoding_name(other),
+        other => other.found_as(),
     };
     let size = if width == 0 { "size unknown".to_owned() } else { format!("{width}x{height}") };
     let mut text = format!("{encoding} {size}, {}", units::bytes(bytes.len() as u64));

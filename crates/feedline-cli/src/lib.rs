@@ -1,4 +1,4 @@
-//! The `feedline` command: `pack`, `convert`, `inspect`, `verify`, `bench`, `cache`, `doctor` and `demo`.
+//! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `verify`, `bench`, `cache`, `doctor` and `demo`.
 //!
 //! [`run`] is all there is: the binary calls it, and so does `python -m feedline`. One implementation, one help text.
 //! Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
@@ -17,12 +17,16 @@ mod inspect;
 mod interrupt;
 mod machine;
 mod manifest;
+mod merge;
 mod pack;
 mod page_cache;
 mod progress;
 mod report;
+mod split;
+mod tasks;
 mod units;
 mod verify;
+mod words;
 
 use std::ffi::OsString;
 
@@ -92,6 +96,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure>
     match command {
         Command::Pack(args) => pack::run(args, output),
         Command::Convert(args) => convert::run(args, output),
+        Command::Merge(args) => merge::run(args, output),
         Command::Inspect(args) => inspect::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Bench(args) => bench::run(args, output),

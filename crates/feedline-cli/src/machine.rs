@@ -12,7 +12,7 @@ pub(crate) fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Instruction sets that matter for pictures, and whether this processor has them.
+/// Instruction sets that matter for images, and whether this processor has them.
 pub(crate) fn cpu_features() -> Vec<(&'static str, bool)> {
     #[cfg(target_arch = "x86_64")]
     {

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use feedline::{Storage, Target, resolve};
+use feedline::source::{Storage, Target, resolve};
 use serde::Deserialize;
 
 /// The manifest's name in the pack's folder.

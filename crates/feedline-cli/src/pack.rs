@@ -2,14 +2,20 @@
 
 use std::path::Path;
 
-use feedline::{Dataset, Error, OnPackError, PackOptions, PackReport, PackSettings, StoredImage, pack_into};
+use feedline::error::{DataCause, shown};
+use feedline::format::{
+    OnPackError, PackOptions, PackReport, append_pack, commit_pack_into, pack_into, plan_pack,
+};
+use feedline::source::Destination;
+use feedline::{Dataset, Error, PackSettings};
 use serde_json::{Value, json};
 
-use crate::args::{ImageChoice, OnErrorChoice, PackArgs};
+use crate::args::{OnErrorChoice, PackArgs};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table, message, warnings};
-use crate::{ExitCode, compare, data, interrupt, units};
+use crate::tasks::Work;
+use crate::{ExitCode, compare, data, interrupt, split, tasks, units};
 
 /// Runs the command.
 pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Failure> {
@@ -17,8 +23,18 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
         return compare::run(args, output);
     }
     let options = options(args)?;
+    let (work, shares) = (tasks::work(&args.task)?, split::shares(args)?);
     interrupt::watch();
-    let source = data::open(&args.sources, &args.open)?;
+    let mut open = data::of_source(&args.sources, &args.destination, &args.open, &args.source);
+    open.split = open.split.filter(|_| shares.is_none());
+    let source = data::open(&args.sources, &open)?;
+    if let Some(shares) = shares {
+        refuse_with_split(args, work)?;
+        return split::run(&source, &shares, args, &options, output);
+    }
+    if work != Work::Alone {
+        return in_tasks(&source, args, &options, work, output);
+    }
     let found = parts_found(args);
     if !args.quiet {
         warn_of_problems(&source);
@@ -29,9 +45,13 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
             ));
         }
     }
-    let destination = data::destination(&args.destination, &args.open)?;
+    let destination = data::destination(&args.destination, &args.open, &args.source)?;
     let bar = Bar::new("packing", args.quiet);
-    let result = pack_into(&**source.format(), &destination, &options, &bar);
+    let result = match (args.append, &destination) {
+        (false, _) => pack_into(&**source.format(), &destination, &options, &bar),
+        (true, Destination::Local(folder)) => append_pack(&**source.format(), folder, &options, &bar),
+        (true, _) => Err(Error::option("--append", "only to a pack on this machine's disks")),
+    };
     bar.clear();
     let seconds = bar.elapsed();
     let report = match result {
@@ -50,15 +70,66 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     Ok(ExitCode::Ok)
 }
 
+fn refuse_with_split(args: &PackArgs, work: Work) -> Result<(), Failure> {
+    let other = if work == Work::Alone { "--append" } else { "--part and --commit" };
+    if work == Work::Alone && !args.append {
+        return Ok(());
+    }
+    let hint = "split first, then pack each part by itself";
+    Err(Failure::usage(format!("--split: the shares are packed at once, without {other}"), hint))
+}
+
+/// A share of the work, or its last step.
+fn in_tasks(
+    source: &Dataset,
+    args: &PackArgs,
+    options: &PackOptions,
+    work: Work,
+    output: &mut Output,
+) -> Result<ExitCode, Failure> {
+    if args.overwrite || args.no_resume {
+        let hint = "remove the pack, then start the tasks";
+        return Err(Failure::usage(
+            "--part, --commit: a task removes nothing that others may have written",
+            hint,
+        ));
+    }
+    let destination = data::destination(&args.destination, &args.open, &args.source)?;
+    let plan = plan_pack(&**source.format(), options)?;
+    let bar = Bar::new("packing", args.quiet);
+    let result = match work {
+        Work::Share(task) => tasks::write_share(&plan, &**source.format(), options, &destination, task, &bar),
+        _ => commit_pack_into(&plan, &destination).map(Some),
+    };
+    bar.clear();
+    let report = match result {
+        Ok(report) => report,
+        Err(_) if interrupt::asked() => return Err(stopped(&bar, source)),
+        Err(error) => return Err(explain(error)),
+    };
+    if let (Some(report), false) = (&report, args.quiet) {
+        warn_of_skipped(report);
+    }
+    match &report {
+        Some(report) => output.document(|| document(report, source, args, bar.elapsed())),
+        None => output.document(|| {
+            json!({ "path": shown(&args.destination), "plan_parts": plan.parts(),
+            "samples_written": bar.done().0, "complete": false, "seconds": bar.elapsed() })
+        }),
+    }
+    match (&report, args.quiet) {
+        (Some(report), false) => summary(report, args, &units::seconds(bar.elapsed()), output),
+        (None, false) => {
+            message("this task's parts are written; 'feedline pack ... --commit' completes the pack");
+        }
+        _ => {}
+    }
+    Ok(ExitCode::Ok)
+}
+
 fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     let settings = PackSettings {
-        image: match args.image {
-            ImageChoice::Jpeg => StoredImage::Jpeg,
-            ImageChoice::Dct => StoredImage::Dct,
-            ImageChoice::Yuv420 => StoredImage::Yuv420,
-            ImageChoice::Rgb => StoredImage::Rgb,
-            ImageChoice::AsIs => StoredImage::AsIs,
-        },
+        image: args.image,
         shorter_side: args.shorter_side,
         longer_side: args.longer_side,
         quality: args.quality,
@@ -107,8 +178,7 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
 
 /// The engine's advice is about settings; the command line has names of its own for them.
 fn explain(error: Error) -> Failure {
-    let text = error.to_string();
-    if text.contains("say overwrite") {
+    if error.cause() == Some(DataCause::Occupied) {
         return Failure::advised(error, "choose another destination, or replace it with --overwrite");
     }
     if error.location().is_some_and(|place| place.sample.is_some()) {
@@ -126,7 +196,7 @@ fn warn_of_skipped(report: &PackReport) {
 
 fn summary(report: &PackReport, args: &PackArgs, time: &str, output: &mut Output) {
     let mut table = Table::new("l");
-    table.row(["pack", &args.destination]);
+    table.row(["pack", &shown(&args.destination)]);
     table.row(["samples", &units::count(report.samples)]);
     if report.skipped_count > 0 {
         table.row(["left out", &units::count(report.skipped_count)]);
@@ -156,7 +226,7 @@ fn document(report: &PackReport, source: &Dataset, args: &PackArgs, seconds: f64
         report.skipped.iter().map(|s| json!({ "sample": s.sample, "reason": s.reason })).collect();
     let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
     json!({
-        "path": args.destination,
+        "path": shown(&args.destination),
         "source": source.uri(),
         "source_format": source.format_name(),
         "samples": report.samples,

@@ -14,8 +14,8 @@ use crate::{interrupt, units};
 /// Rates are those of the last seconds, not of the whole run: parts that a resumed run finds done would spoil them.
 const WINDOW: Duration = Duration::from_secs(8);
 const REDRAW: Duration = Duration::from_millis(100);
-/// Without a terminal, one line this often.
-const LOG_EVERY: Duration = Duration::from_secs(15);
+/// Without a terminal, one line this often: a log of a night's work stays readable.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Shows progress and passes on the wish to stop.
 #[derive(Debug)]
@@ -100,6 +100,11 @@ impl Bar {
     }
 }
 
+/// Whether something is to be shown, this long after the last time.
+fn is_due(on_terminal: bool, since: Duration) -> bool {
+    since >= if on_terminal { REDRAW } else { LOG_EVERY }
+}
+
 /// Rates over the window and the time left.
 fn describe(points: &VecDeque<Point>, samples: u64, total: u64) -> String {
     let (Some(first), Some(last)) = (points.front(), points.back()) else { return String::new() };
@@ -117,7 +122,7 @@ fn describe(points: &VecDeque<Point>, samples: u64, total: u64) -> String {
     format!("{} MB/s, {} samples/s{left}", units::significant(megabytes), units::count(rate as u64))
 }
 
-impl feedline::Progress for Bar {
+impl feedline::format::Progress for Bar {
     fn update(&self, samples: u64, bytes: u64, total: u64) -> ControlFlow<()> {
         if interrupt::asked() {
             return ControlFlow::Break(());
@@ -127,8 +132,7 @@ impl feedline::Progress for Bar {
         // Another thread is drawing: nothing is lost by leaving it to that one.
         let Ok(mut state) = self.state.try_lock() else { return ControlFlow::Continue(()) };
         let now = Instant::now();
-        let every = if self.on_terminal { REDRAW } else { LOG_EVERY };
-        if !self.quiet && now.saturating_duration_since(state.drawn) >= every {
+        if !self.quiet && is_due(self.on_terminal, now.saturating_duration_since(state.drawn)) {
             self.draw(&mut state, now, total);
         }
         ControlFlow::Continue(())
@@ -138,6 +142,18 @@ impl feedline::Progress for Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_gets_a_line_a_minute() {
+        let mut drawn = 0;
+        let lines = (0..600u64).filter(|second| {
+            let due = is_due(false, Duration::from_secs(*second - drawn));
+            drawn = if due { *second } else { drawn };
+            due
+        });
+        assert_eq!(lines.count(), 9);
+        assert!(is_due(true, Duration::from_secs(1)));
+    }
 
     #[test]
     fn rate_and_time_left() {

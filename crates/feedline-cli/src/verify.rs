@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use feedline::{
-    Damage, Dataset, Error, FieldSet, ImageDType, Kind, Loader, LoaderOptions, OnError, Progress,
-    SampleBuffer, Value,
-};
+use feedline::format::{Damage, Progress};
+use feedline::sample::{FieldSet, SampleBuffer, Value};
+use feedline::{DType, Dataset, Error, Kind, Loader, LoaderOptions, OnError};
 use serde_json::json;
 
 use crate::args::VerifyArgs;
@@ -43,14 +42,18 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output) -> Result<ExitCode, Fa
         let what = format!("{} left out of the data set:", units::counted(notices.len() as u64, "thing"));
         warnings(&what, &notices, 5);
     }
-    output.document(|| document(&dataset, &found, &notices, bar.elapsed()));
+    let unchecked = not_checked(&dataset, args.decode);
+    output.document(|| document(&dataset, &found, &notices, &unchecked, bar.elapsed()));
     show(&dataset, &found, bar.elapsed(), output);
+    for what in &unchecked {
+        output.line(format!("not checked: {what}"));
+    }
     Ok(if found.damage.is_empty() { ExitCode::Ok } else { ExitCode::Data })
 }
 
 fn check(dataset: &Dataset, args: &VerifyArgs, bar: &Bar) -> Result<Findings, Failure> {
     let mut found = if dataset.format_name() == "pack" {
-        let report = feedline::verify(manifest::folder(&args.path), args.workers, bar)?;
+        let report = feedline::format::verify(manifest::folder(&args.path), args.workers, bar)?;
         Findings { samples: report.samples, bytes: report.bytes, damage: report.damage }
     } else {
         read_all(dataset, args.workers, bar)
@@ -64,6 +67,24 @@ fn check(dataset: &Dataset, args: &VerifyArgs, bar: &Bar) -> Result<Findings, Fa
         found.damage.extend(fresh);
     }
     Ok(found)
+}
+
+/// What this run could not or did not look at: "intact" must not promise more than was seen.
+fn not_checked(dataset: &Dataset, decoded: bool) -> Vec<String> {
+    let mut what = Vec::new();
+    let images = dataset.schema().fields.iter().any(|field| field.kind == Kind::Image);
+    match dataset.format_name() {
+        "pack" | "zip" => {}
+        "folder" | "files" | "table" => what.push(
+            "whether files are what they were when they were written; single files have no checksums"
+                .to_owned(),
+        ),
+        _ => what.push("bytes for which the format has no checksum".to_owned()),
+    }
+    if images && !decoded {
+        what.push("whether the images can be decoded; --decode does that".to_owned());
+    }
+    what
 }
 
 /// Things beside the data that are no samples and no damage.
@@ -117,14 +138,7 @@ fn check_texts(dataset: &Dataset, sample: u64, buffer: &SampleBuffer) -> Result<
     for (field, value) in dataset.schema().fields.iter().zip(buffer.values()) {
         let Value::Bytes(range) = value else { continue };
         let bytes = buffer.bytes(range);
-        let reason = match field.kind {
-            Kind::Text => std::str::from_utf8(bytes).err().map(|e| format!("the text is not UTF-8: {e}")),
-            Kind::Json => serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
-                .err()
-                .map(|e| format!("not valid JSON: {e}")),
-            _ => None,
-        };
-        if let Some(reason) = reason {
+        if let Err(reason) = field.kind.check(bytes) {
             let place = dataset.format().locate(sample).with_sample(sample).with_field(&field.name);
             return Err(Error::data(place, reason));
         }
@@ -142,7 +156,7 @@ fn decode_all(dataset: &Dataset, workers: usize, bar: &Bar) -> Result<Vec<Damage
     let options = LoaderOptions::default()
         .with_batch_size(16)
         .with_fields(images)
-        .with_dtype(ImageDType::UInt8)
+        .with_dtype(DType::U8)
         .with_num_workers(workers)
         .with_on_error(OnError::Skip)
         .with_max_errors(u64::MAX);
@@ -217,7 +231,13 @@ fn show(dataset: &Dataset, found: &Findings, seconds: f64, output: &mut Output) 
     });
 }
 
-fn document(dataset: &Dataset, found: &Findings, notices: &[String], seconds: f64) -> serde_json::Value {
+fn document(
+    dataset: &Dataset,
+    found: &Findings,
+    notices: &[String],
+    unchecked: &[String],
+    seconds: f64,
+) -> serde_json::Value {
     let damage: Vec<_> = found
         .damage
         .iter()
@@ -231,6 +251,7 @@ fn document(dataset: &Dataset, found: &Findings, notices: &[String], seconds: f6
         "bytes": found.bytes,
         "damage": damage,
         "notices": notices,
+        "not_checked": unchecked,
         "seconds": seconds,
     })
 }

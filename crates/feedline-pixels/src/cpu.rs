@@ -2,6 +2,31 @@
 
 use std::sync::OnceLock;
 
+/// Calls a kernel of this module in the version for the level. Where there is none for NEON, the reference runs; with
+/// `avx512:` in front there is one for AVX-512, too.
+macro_rules! dispatch {
+    ($level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
+        match $level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: these levels are only ever passed down after detection.
+            $crate::CpuLevel::Avx2 | $crate::CpuLevel::Avx512 => unsafe { avx2::$kernel($($argument),*) },
+            _ => scalar::$kernel($($argument),*),
+        }
+    };
+    (avx512: $level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
+        match $level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this level is only ever passed down after detection.
+            $crate::CpuLevel::Avx512 => unsafe { avx512::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this level is only ever passed down after detection.
+            $crate::CpuLevel::Avx2 => unsafe { avx2::$kernel($($argument),*) },
+            _ => scalar::$kernel($($argument),*),
+        }
+    };
+}
+pub(crate) use dispatch;
+
 /// The instruction sets for which kernels exist. `Scalar` is the reference that the others must equal bit for bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -11,28 +36,47 @@ pub enum CpuLevel {
     /// x86-64 with AVX2, FMA, F16C and BMI2 (Haswell, Zen and later).
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// The same with AVX-512 F, BW, VL and VBMI (Ice Lake, Zen 4 and later): for the few kernels where it pays, which are
+    /// those that look bytes up in tables.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
     /// 64-bit Arm with NEON (all of them).
     #[cfg(target_arch = "aarch64")]
     Neon,
 }
 
 impl CpuLevel {
-    /// The best level of this machine. `FEEDLINE_CPU=scalar` in the environment forces the reference kernels, for
-    /// comparing results and for narrowing down a suspected kernel bug.
+    /// The best level of this machine. `FEEDLINE_CPU=scalar` in the environment forces the reference kernels (`avx2`: those
+    /// of that level, where there are any), for comparing results and for narrowing down a suspected kernel bug.
     pub fn detect() -> Self {
         static LEVEL: OnceLock<CpuLevel> = OnceLock::new();
         *LEVEL.get_or_init(|| {
-            if std::env::var_os("FEEDLINE_CPU").is_some_and(|v| v.eq_ignore_ascii_case("scalar")) {
-                return CpuLevel::Scalar;
-            }
-            Self::best()
+            let wanted = std::env::var_os("FEEDLINE_CPU");
+            let named = |level: &Self| wanted.as_ref().is_some_and(|v| v.eq_ignore_ascii_case(level.name()));
+            let all = Self::available();
+            all.iter().copied().find(named).or(all.last().copied()).unwrap_or(CpuLevel::Scalar)
         })
     }
 
     /// Every level this machine can run, the scalar reference first. Tests and fuzz targets loop over this.
     pub fn available() -> Vec<Self> {
-        let best = Self::best();
-        if best == CpuLevel::Scalar { vec![best] } else { vec![CpuLevel::Scalar, best] }
+        let mut all = vec![CpuLevel::Scalar];
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = std::is_x86_feature_detected!("avx2")
+                && std::is_x86_feature_detected!("fma")
+                && std::is_x86_feature_detected!("f16c")
+                && std::is_x86_feature_detected!("bmi2");
+            let avx512 = std::is_x86_feature_detected!("avx512f")
+                && std::is_x86_feature_detected!("avx512bw")
+                && std::is_x86_feature_detected!("avx512vl")
+                && std::is_x86_feature_detected!("avx512vbmi");
+            all.extend(avx2.then_some(CpuLevel::Avx2));
+            all.extend((avx2 && avx512).then_some(CpuLevel::Avx512));
+        }
+        #[cfg(target_arch = "aarch64")]
+        all.push(CpuLevel::Neon);
+        all
     }
 
     /// A short name for reports.
@@ -41,27 +85,10 @@ impl CpuLevel {
             CpuLevel::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            CpuLevel::Avx512 => "avx512",
             #[cfg(target_arch = "aarch64")]
             CpuLevel::Neon => "neon",
         }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn best() -> Self {
-        let all = std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("fma")
-            && std::is_x86_feature_detected!("f16c")
-            && std::is_x86_feature_detected!("bmi2");
-        if all { CpuLevel::Avx2 } else { CpuLevel::Scalar }
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    fn best() -> Self {
-        CpuLevel::Neon
-    }
-
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    fn best() -> Self {
-        CpuLevel::Scalar
     }
 }

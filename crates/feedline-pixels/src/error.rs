@@ -46,7 +46,19 @@ pub enum Error {
         /// The limit in force.
         limit: u64,
     },
+    /// The system has no memory left for this.
+    #[error("out of memory: {bytes} bytes are not to be had")]
+    OutOfMemory {
+        /// How many were asked for.
+        bytes: u64,
+    },
     /// The caller asked for something that cannot be: an empty or outlying region, a short output buffer.
     #[error("{0}")]
     Misuse(String),
+}
+
+impl Error {
+    pub(crate) fn out_of_memory<T>(elements: usize) -> Self {
+        Error::OutOfMemory { bytes: (elements as u64).saturating_mul(size_of::<T>() as u64) }
+    }
 }

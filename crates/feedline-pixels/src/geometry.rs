@@ -53,7 +53,7 @@ impl Window {
     }
 }
 
-/// From source pixels to output pixels, without a word about values: crop, then resize, then window, then flips.
+/// From source pixels to output pixels, whatever their values: crop, then resize, then window, then flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Size of the source image.

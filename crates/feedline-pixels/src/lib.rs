@@ -1,29 +1,66 @@
 //! Encoded image bytes → pixels → tensor rows.
 //!
 //! This crate holds the mechanism and none of the policy: it gets slices and numbers, touches no file, starts no
-//! thread, draws no random number, and gives the same bytes for the same input on every CPU. The engine (crate
+//! thread, draws no random number (noise is a function of the seed it is given), and gives the same bytes for the same input on every CPU. The engine (crate
 //! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
 
+mod blur;
+mod box_blur;
+mod clahe;
+mod colour;
 mod cpu;
 pub mod dct;
 mod decode;
+mod effect;
 mod error;
+mod filter2d;
 mod geometry;
+mod histogram;
 pub mod jpeg;
+mod mask;
+mod mixture;
+mod nearest;
+mod noise;
 mod normalize;
+mod opponent;
 mod orient;
+mod patches;
+mod point;
+mod recompress;
 mod render;
 mod resize;
+mod room;
+mod sample;
+mod sharpen;
+mod spectrum;
 pub mod turbo;
 mod view;
+mod warp;
+mod whole;
 pub mod yuv;
 
+pub use blur::Gaussian;
+pub use clahe::Clahe;
+pub use colour::{RowOp, Table};
 pub use cpu::CpuLevel;
-pub use decode::{Codec, Decoder, Header, probe, sniff};
+pub use decode::{Codec, Decoder, Header, check_amount, probe, sniff};
+pub use effect::{Effect, Overlay};
 pub use error::{Error, Result};
+pub use filter2d::Kernel;
 pub use geometry::{Geometry, Window};
+pub use mask::{Background, Boxes, Fade, Scene};
+pub use mixture::Mixture;
+pub use nearest::Nearest;
+pub use noise::{GaussianNoise, SaltAndPepper};
 pub use normalize::{Dtype, Finish, Normalise, TensorLayout};
+pub use opponent::{Opponent, OpponentRunner};
 pub use orient::Orientation;
+pub use patches::Patches;
+pub use point::Point;
 pub use render::{Renderer, Rendering};
-pub use resize::Filter;
-pub use view::{ImageMut, ImageRef, PixelLayout, Region, Size};
+pub use resize::{Filter, append_rgbx};
+pub use room::{fit, reserve};
+pub use sample::{Outside, Places, Sample};
+pub use view::{Channels, ImageMut, ImageRef, PixelLayout, Region, Size};
+pub use warp::{Map, Warp, WarpFilter};
+pub use whole::{Border, WholeOp, WholeRunner};

@@ -3,7 +3,7 @@
 //! Two coordinate systems: *stored* is how pixels lie in the file, *upright* how people see them. An orientation is
 //! kept as three facts (axes swapped, stored x mirrored, stored y mirrored), from which everything follows.
 
-use crate::{ImageRef, PixelLayout, Region, Size};
+use crate::{ImageRef, Region, Result, Size, fit};
 
 /// How stored pixels must be turned to be upright, numbered as in EXIF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -103,22 +103,24 @@ impl Orientation {
 
     /// Writes the pixels upright into `scratch` and returns them; stored pixels that are upright already are returned
     /// as they are.
-    pub fn apply<'a>(self, image: ImageRef<'a>, scratch: &'a mut Vec<u8>) -> ImageRef<'a> {
+    pub fn apply<'a>(self, image: ImageRef<'a>, scratch: &'a mut Vec<u8>) -> Result<ImageRef<'a>> {
         if self == Orientation::Upright {
-            return image;
+            return Ok(image);
         }
         let size = self.turn_size(image.size);
-        scratch.resize(size.area() as usize * image.layout.bytes(), 0);
-        match image.layout {
-            PixelLayout::Rgb => self.turn::<3>(image, scratch),
-            PixelLayout::Rgbx => self.turn::<4>(image, scratch),
+        fit(scratch, size.area() as usize * image.layout.bytes(), 0)?;
+        match image.layout.bytes() {
+            1 => self.turn::<1>(image, scratch),
+            2 => self.turn::<2>(image, scratch),
+            3 => self.turn::<3>(image, scratch),
+            _ => self.turn::<4>(image, scratch),
         }
-        ImageRef {
+        Ok(ImageRef {
             bytes: scratch,
             size,
             stride: size.width as usize * image.layout.bytes(),
             layout: image.layout,
-        }
+        })
     }
 
     /// Goes over squares of 16 × 16 pixels: with swapped axes every pixel of an upright row comes from another stored
@@ -157,6 +159,7 @@ const fn swap(region: Region) -> Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PixelLayout;
 
     /// A 3 × 2 image whose pixels are numbered 0 1 2 / 3 4 5, and what `ImageOps.exif_transpose` makes of it.
     #[test]
@@ -175,7 +178,7 @@ mod tests {
         ];
         for (orientation, expected) in Orientation::ALL.into_iter().zip(expected) {
             let mut scratch = Vec::new();
-            let turned = orientation.apply(image, &mut scratch);
+            let turned = orientation.apply(image, &mut scratch).unwrap();
             let got: Vec<u8> = turned.bytes.iter().step_by(3).copied().collect();
             assert_eq!(got, expected, "{orientation:?}");
             assert_eq!(turned.size, orientation.turn_size(image.size));
@@ -194,8 +197,8 @@ mod tests {
             let region = orientation.to_stored(wanted, stored);
             assert_eq!(orientation.to_upright(region, stored), wanted);
             let (mut whole, mut part) = (Vec::new(), Vec::new());
-            let expected = orientation.apply(image, &mut whole).crop(wanted).unwrap();
-            let got = orientation.apply(image.crop(region).unwrap(), &mut part);
+            let expected = orientation.apply(image, &mut whole).unwrap().crop(wanted).unwrap();
+            let got = orientation.apply(image.crop(region).unwrap(), &mut part).unwrap();
             for y in 0..2 {
                 assert_eq!(got.row(y), expected.row(y), "{orientation:?}");
             }

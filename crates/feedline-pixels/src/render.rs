@@ -1,9 +1,10 @@
 //! From source pixels to a finished row of the batch: resize, flip, normalise and lay out in one go, a few rows at a
 //! time, so that a pixel that left the decoder is still in the cache when it becomes a tensor element.
 
+use crate::colour::RowOp;
 use crate::normalize::{Finish, Writer};
-use crate::resize::{Filter, Resizer};
-use crate::{CpuLevel, Error, Geometry, ImageRef, Result};
+use crate::resize::{Filter, Resizer, mirror_rgb};
+use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Result, Size};
 
 /// Renders one image after another; owns all scratch memory, so keep one per thread.
 ///
@@ -26,6 +27,8 @@ pub struct Renderer {
     resizer: Resizer,
     /// One output row with its fill, for windows that stick out of the image.
     padded: Vec<u8>,
+    /// One output row while operations change it.
+    line: Vec<u8>,
 }
 
 impl Default for Renderer {
@@ -43,7 +46,7 @@ impl Renderer {
     /// A renderer with the kernels of this level, or the reference if this machine cannot run them.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
-        Renderer { level, resizer: Resizer::new(level), padded: Vec::new() }
+        Renderer { level, resizer: Resizer::new(level), padded: Vec::new(), line: Vec::new() }
     }
 
     /// Renders from pixels that are all there. `origin` is where their upper left corner lies in the image; they must
@@ -71,29 +74,106 @@ impl Renderer {
         finish: &Finish,
         out: &'a mut [u8],
     ) -> Result<Rendering<'a>> {
+        self.begin_with(geometry, filter, &[], finish, out)
+    }
+
+    /// The same; every finished row goes through `rows` before it becomes tensor elements.
+    pub fn begin_with<'a>(
+        &'a mut self,
+        geometry: &Geometry,
+        filter: Filter,
+        rows: &'a [RowOp],
+        finish: &Finish,
+        out: &'a mut [u8],
+    ) -> Result<Rendering<'a>> {
         geometry.check()?;
         finish.check()?;
         let output = geometry.output();
-        if output.area() > (isize::MAX as u64) / 12 || out.len() != finish.output_bytes(output) {
-            return Err(Error::Misuse(format!(
-                "output of {} bytes does not fit {}x{} pixels as {:?}",
-                out.len(),
-                output.width,
-                output.height,
-                finish.dtype
-            )));
-        }
+        check_output(out.len(), output, finish.output_bytes(output), finish.dtype)?;
+        let writer = Writer::new(self.level, finish, output);
+        Ok(self.begin_into(geometry, filter, rows, Sink::Tensor(writer), out))
+    }
+
+    /// The same; rows stay pixels, four bytes each, and `out` holds exactly the output's.
+    pub fn begin_pixels<'a>(
+        &'a mut self,
+        geometry: &Geometry,
+        filter: Filter,
+        rows: &'a [RowOp],
+        out: &'a mut [u8],
+    ) -> Result<Rendering<'a>> {
+        geometry.check()?;
+        let output = geometry.output();
+        check_output(out.len(), output, output.area() as usize * 4, "pixels")?;
+        Ok(self.begin_into(geometry, filter, rows, Sink::Pixels, out))
+    }
+
+    fn begin_into<'a>(
+        &'a mut self,
+        geometry: &Geometry,
+        filter: Filter,
+        rows: &'a [RowOp],
+        sink: Sink,
+        out: &'a mut [u8],
+    ) -> Rendering<'a> {
         self.resizer.begin(geometry, filter);
         let placement = Placement::new(geometry);
         let mut rendering = Rendering {
-            writer: Writer::new(self.level, finish, output),
             resizer: &mut self.resizer,
             padded: &mut self.padded,
             placement,
-            out,
+            flip: geometry.flip_horizontal,
+            target: Target { level: self.level, sink, rows, line: &mut self.line, out },
         };
         rendering.write_fill(geometry.fill);
-        Ok(rendering)
+        rendering
+    }
+}
+
+fn check_output(length: usize, output: Size, wanted: usize, kind: impl std::fmt::Debug) -> Result<()> {
+    if output.area() <= (isize::MAX as u64) / 12 && length == wanted {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "output of {length} bytes does not fit {}x{} pixels as {kind:?}",
+        output.width, output.height
+    )))
+}
+
+/// What rows become.
+#[derive(Debug)]
+enum Sink {
+    Tensor(Writer),
+    Pixels,
+}
+
+/// Where finished rows go, and through what.
+#[derive(Debug)]
+struct Target<'a> {
+    level: CpuLevel,
+    sink: Sink,
+    rows: &'a [RowOp],
+    line: &'a mut Vec<u8>,
+    out: &'a mut [u8],
+}
+
+impl Target<'_> {
+    #[inline]
+    fn write(&mut self, y: u32, pixels: &[u8]) {
+        let pixels = if self.rows.is_empty() {
+            pixels
+        } else {
+            self.line.clear();
+            self.line.extend_from_slice(pixels);
+            for op in self.rows {
+                op.apply(self.level, self.line);
+            }
+            &self.line[..]
+        };
+        match &self.sink {
+            Sink::Tensor(writer) => writer.write(y, pixels, self.out),
+            Sink::Pixels => self.out[y as usize * pixels.len()..][..pixels.len()].copy_from_slice(pixels),
+        }
     }
 }
 
@@ -101,11 +181,11 @@ impl Renderer {
 #[derive(Debug)]
 #[must_use = "an output is complete only after `finish`"]
 pub struct Rendering<'a> {
-    writer: Writer,
     resizer: &'a mut Resizer,
     padded: &'a mut Vec<u8>,
     placement: Placement,
-    out: &'a mut [u8],
+    flip: bool,
+    target: Target<'a>,
 }
 
 impl Rendering<'_> {
@@ -113,16 +193,43 @@ impl Rendering<'_> {
     /// [`Geometry::needed`] are passed over; inside, rows must follow each other without a gap. Results do not depend
     /// on how rows are split into strips.
     pub fn push(&mut self, origin: (u32, u32), strip: ImageRef<'_>) -> Result<()> {
-        let Rendering { writer, resizer, padded, placement, out } = self;
+        if self.stays_packed(strip) {
+            return self.push_packed(origin, strip);
+        }
+        let Rendering { resizer, padded, placement, target, .. } = self;
         resizer.push(origin, strip, &mut |row, pixels: &[u8]| {
             let y = placement.row(row);
             if placement.is_padded {
                 let at = placement.left * 4;
                 padded[at..at + pixels.len()].copy_from_slice(pixels);
-                writer.write(y, padded, out);
+                target.write(y, padded);
             } else {
-                writer.write(y, pixels, out);
+                target.write(y, pixels);
             }
+        })
+    }
+
+    /// Whether three bytes a pixel come in, three go out, and nothing in between asks which channel a byte is.
+    fn stays_packed(&self, strip: ImageRef<'_>) -> bool {
+        let bytewise = |op: &RowOp| matches!(op, RowOp::Table(_));
+        strip.layout == PixelLayout::Rgb
+            && self.resizer.is_copy()
+            && !self.placement.is_padded
+            && matches!(&self.target.sink, Sink::Tensor(writer) if writer.is_packed_bytes())
+            && self.target.rows.iter().all(bytewise)
+    }
+
+    fn push_packed(&mut self, origin: (u32, u32), strip: ImageRef<'_>) -> Result<()> {
+        let Rendering { resizer, placement, target, flip, .. } = self;
+        resizer.push_untouched(origin, strip, &mut |row, pixels: &[u8]| {
+            let at = placement.row(row) as usize * pixels.len();
+            let out = &mut target.out[at..at + pixels.len()];
+            if *flip {
+                mirror_rgb(target.level, pixels, out);
+            } else {
+                out.copy_from_slice(pixels);
+            }
+            target.rows.iter().for_each(|op| op.apply(target.level, out));
         })
     }
 
@@ -151,7 +258,7 @@ impl Rendering<'_> {
         }
         for y in 0..self.placement.height {
             if !self.placement.covers(y) {
-                self.writer.write(y, self.padded, self.out);
+                self.target.write(y, self.padded);
             }
         }
     }

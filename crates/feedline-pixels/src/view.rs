@@ -80,22 +80,98 @@ impl Region {
     }
 }
 
-/// How the bytes of one pixel lie.
+/// What the channels of an image's pixels mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Channels {
+    /// One: grey, 8 bits.
+    Grey,
+    /// Three: red, green, blue, 8 bits each.
+    #[default]
+    Rgb,
+    /// Five colour-opponent channels: floats.
+    Lgn,
+    /// Two of them: light on dark, dark on light.
+    Magno,
+}
+
+impl Channels {
+    /// How many there are.
+    pub const fn count(self) -> usize {
+        match self {
+            Channels::Grey => 1,
+            Channels::Rgb => 3,
+            Channels::Lgn => 5,
+            Channels::Magno => 2,
+        }
+    }
+}
+
+/// What a pixel is: its channels and how their bytes lie.
+///
+/// Decoders of photos and all filters work on the colour layouts ([`is_colour`](Self::is_colour)). The others hold
+/// numbers that must not be blended (class indices) or that do not fit a byte; geometry moves them with
+/// [`Nearest`](crate::Nearest), which works on every layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
+    /// One byte: a class, or a place in a palette.
+    Index8,
+    /// One byte: grey.
+    Grey8,
+    /// Two bytes in the machine's order: grey, or a class.
+    Grey16,
+    /// Four bytes: one 32-bit float.
+    GreyF32,
     /// Three bytes: red, green, blue.
     Rgb,
     /// Four bytes: red, green, blue, and one that nobody reads (255). Resizes faster than three bytes.
     Rgbx,
+    /// Four bytes: red, green, blue, opacity.
+    Rgba,
 }
 
 impl PixelLayout {
+    /// All of them, for tests that leave none out.
+    pub const ALL: [PixelLayout; 7] = [
+        PixelLayout::Index8,
+        PixelLayout::Grey8,
+        PixelLayout::Grey16,
+        PixelLayout::GreyF32,
+        PixelLayout::Rgb,
+        PixelLayout::Rgbx,
+        PixelLayout::Rgba,
+    ];
+
     /// Bytes per pixel.
     pub const fn bytes(self) -> usize {
         match self {
+            PixelLayout::Index8 | PixelLayout::Grey8 => 1,
+            PixelLayout::Grey16 => 2,
             PixelLayout::Rgb => 3,
-            PixelLayout::Rgbx => 4,
+            PixelLayout::Rgbx | PixelLayout::Rgba | PixelLayout::GreyF32 => 4,
         }
+    }
+
+    /// Channels that mean something.
+    pub const fn channels(self) -> usize {
+        match self {
+            PixelLayout::Index8 | PixelLayout::Grey8 | PixelLayout::Grey16 | PixelLayout::GreyF32 => 1,
+            PixelLayout::Rgb | PixelLayout::Rgbx => 3,
+            PixelLayout::Rgba => 4,
+        }
+    }
+
+    /// Whether pixels begin with bytes of red, green and blue.
+    pub const fn is_colour(self) -> bool {
+        matches!(self, PixelLayout::Rgb | PixelLayout::Rgbx | PixelLayout::Rgba)
+    }
+
+    /// An error unless pixels begin with bytes of red, green and blue.
+    pub fn check_colour(self) -> Result<()> {
+        if self.is_colour() {
+            return Ok(());
+        }
+        Err(Error::Misuse(format!("pixels are {self:?} where red, green and blue bytes are needed")))
     }
 }
 

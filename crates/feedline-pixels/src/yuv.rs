@@ -91,6 +91,7 @@ impl Decoder {
         sink: &mut dyn FnMut(u32, ImageRef<'_>),
     ) -> Result<()> {
         region.check_inside(size)?;
+        layout.check_colour()?;
         if bytes.len() as u64 != encoded_bytes(size) {
             let reason = format!(
                 "{} bytes, {} needed for {}x{}",

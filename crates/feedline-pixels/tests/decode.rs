@@ -102,3 +102,110 @@ fn bombs_are_refused_by_their_header() {
     let error = Decoder::with_max_pixels(390).decode(&load("lossy.webp")).map(|_| ()).unwrap_err();
     assert_eq!(error, Error::TooLarge { width: 23, height: 17, limit: 390 });
 }
+
+/// A baseline or progressive JPEG with its declared size replaced.
+fn with_jpeg_size(mut bytes: Vec<u8>, width: u16, height: u16) -> Vec<u8> {
+    let at = bytes.windows(2).position(|pair| matches!(pair, [0xFF, 0xC0 | 0xC2])).unwrap();
+    bytes[at + 5..at + 7].copy_from_slice(&height.to_be_bytes());
+    bytes[at + 7..at + 9].copy_from_slice(&width.to_be_bytes());
+    bytes
+}
+
+fn flat_jpeg(side: u32, channels: u8, progressive: bool) -> Vec<u8> {
+    let size = Size::new(side, side);
+    let mut encoding = turbo::Encoding::baseline(size, channels, 50, (2, 2));
+    (encoding.progressive, encoding.optimize) = (progressive, true);
+    turbo::encode(&vec![128; (size.area() * u64::from(channels)) as usize], &encoding).unwrap()
+}
+
+fn refusal(bytes: &[u8]) -> Error {
+    let size = probe(bytes).unwrap().size;
+    let error = check_amount(bytes, size).unwrap_err();
+    let decoded = Decoder::with_max_pixels(u64::MAX).decode(bytes).map(|_| ()).unwrap_err();
+    assert_eq!(error, decoded);
+    error
+}
+
+#[test]
+fn pixels_that_the_bytes_cannot_hold_are_refused_before_memory_is_taken() {
+    let mut png = load("rgb.png");
+    png[16..24].copy_from_slice(&[0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0xFF]);
+    assert!(refusal(&png).to_string().contains("bytes cannot hold 65535x65535 pixels"));
+    for progressive in [false, true] {
+        let jpeg = with_jpeg_size(flat_jpeg(64, 3, progressive), 20_000, 20_000);
+        assert!(matches!(refusal(&jpeg), Error::Truncated { codec: "jpeg", .. }));
+    }
+    let cut = flat_jpeg(3000, 3, false);
+    let error = check_amount(&cut[..cut.len() - 10], Size::new(3000, 3000)).unwrap_err();
+    assert_eq!(error, Error::Truncated { codec: "jpeg", reason: "no end-of-image marker".into() });
+    let mut gif = load("palette.gif");
+    gif[6..10].copy_from_slice(&[0xFF; 4]);
+    assert!(matches!(refusal(&gif), Error::Truncated { codec: "gif", .. }));
+    let mut bmp = load("l.bmp");
+    bmp[18..20].copy_from_slice(&[0xFF; 2]);
+    bmp[22..24].copy_from_slice(&[0xFF; 2]);
+    assert!(matches!(refusal(&bmp), Error::Truncated { codec: "bmp", .. }));
+}
+
+#[test]
+fn tiff_qoi_and_portable_maps_that_the_bytes_cannot_hold_are_refused() {
+    assert!(matches!(refusal(&tiff(60_000, 60_000, 8, &[0; 16])), Error::Truncated { codec: "tiff", .. }));
+    let qoi = b"qoif\0\0\xFF\xFF\0\0\xFF\xFF\x03\0\xC0";
+    assert!(matches!(refusal(qoi), Error::Truncated { codec: "qoi", .. }));
+    for map in
+        [&b"P1 60000 60000 0"[..], b"P4 60000 60000 0", b"P3 60000 60000 255 0", b"Pf\n60000 60000 1\n"]
+    {
+        assert!(matches!(refusal(map), Error::Truncated { codec: "pnm", .. }));
+    }
+    // Few pixels of many bits, too.
+    let error = Decoder::new().decode(&tiff(1400, 1400, 64, &[0; 16])).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("bytes cannot hold 1400x1400 pixels"), "{error}");
+}
+
+#[test]
+fn flat_images_are_not_taken_for_bombs() {
+    for (channels, progressive) in [(1, false), (3, false), (1, true), (3, true)] {
+        let bytes = flat_jpeg(3000, channels, progressive);
+        check_amount(&bytes, Size::new(3000, 3000)).unwrap();
+    }
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 8000, 8000);
+    encoder.set_depth(png::BitDepth::One);
+    encoder.set_compression(png::Compression::High);
+    encoder.write_header().unwrap().write_image_data(&vec![0; 8_000_000]).unwrap();
+    let mut decoder = Decoder::new();
+    let (header, image) = decoder.decode(&bytes).unwrap();
+    assert_eq!((header.size, image.row(7999)[31_999]), (Size::new(8000, 8000), 255));
+}
+
+/// A TIFF of one uncompressed strip with these many bits in a sample.
+fn tiff(width: u32, height: u32, bits: u32, pixels: &[u8]) -> Vec<u8> {
+    let entries = [
+        (256u16, width),
+        (257, height),
+        (258, bits),
+        (259, 1),
+        (262, 1),
+        (273, 8 + 2 + 9 * 12 + 4),
+        (277, 1),
+        (278, height),
+        (279, pixels.len() as u32),
+    ];
+    let mut bytes = b"II*\0\x08\0\0\0\x09\0".to_vec();
+    for (tag, value) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(4u16.to_le_bytes());
+        bytes.extend(1u32.to_le_bytes());
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes.extend([0; 4]);
+    bytes.extend(pixels);
+    bytes
+}
+
+#[test]
+fn odd_samples_are_refused_before_memory_is_taken() {
+    let error = Decoder::new().decode(&tiff(5000, 8000, 143, &vec![0; 600_000])).map(|_| ()).unwrap_err();
+    assert_eq!(error, Error::Unsupported { codec: "tiff", reason: "143 bits per sample".into() });
+    assert!(Decoder::new().decode(&tiff(4, 4, 8, &[7; 16])).is_ok());
+}

@@ -9,7 +9,7 @@ const LIMIT: u64 = 1 << 24;
 const SCALES: [(Scale, u8); 4] =
     [(Scale::Full, 8), (Scale::Half, 4), (Scale::Quarter, 2), (Scale::Eighth, 1)];
 
-/// A picture with smooth parts, edges and noise, so that every kind of block occurs.
+/// An image with smooth parts, edges and noise, so that every kind of block occurs.
 fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut pixels = Vec::new();

@@ -37,7 +37,7 @@ fn finishes() -> impl Strategy<Value = Finish> {
     (layouts, dtypes, any::<bool>(), any::<bool>()).prop_map(|(layout, dtype, scale, normalise)| {
         let float = dtype != Dtype::U8;
         let normalise = (float && normalise).then_some(Normalise::IMAGENET);
-        Finish { layout, dtype, scale: float && scale, normalise }
+        Finish { layout, dtype, scale: float && scale, normalise, channels: Channels::Rgb }
     })
 }
 

@@ -1,23 +1,38 @@
 //! Data sets and single samples, for Python.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use feedline::{Dataset, DatasetSpec, Kind, OpenOptions, OwnedValue};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use feedline::dataset::DatasetSpec;
+use feedline::owned::OwnedValue;
+use feedline::{Dataset, Kind, OpenOptions};
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::error::{OrRaise, describe};
+use crate::rows::PyRows;
+use crate::wait::interruptible;
 
 /// `feedline::Dataset`.
 #[pyclass(name = "Dataset", module = "feedline._feedline", frozen)]
 pub(crate) struct PyDataset {
     dataset: Dataset,
+    process: u32,
+}
+
+impl Drop for PyDataset {
+    fn drop(&mut self) {
+        // After a fork, what the parent's threads may have locked must not be touched: it stays where it is.
+        if self.process != std::process::id() {
+            std::mem::forget(self.dataset.clone());
+        }
+    }
 }
 
 impl PyDataset {
     pub(crate) fn new(dataset: Dataset) -> Self {
-        PyDataset { dataset }
+        PyDataset { dataset, process: std::process::id() }
     }
 
     pub(crate) fn dataset(&self) -> &Dataset {
@@ -42,7 +57,25 @@ impl PyDataset {
         let reading = serde_json::from_str(reading).map_err(wrong)?;
         let storage = serde_json::from_str(storage).map_err(wrong)?;
         let options = OpenOptions { format, fields, reading, storage };
-        py.detach(|| Dataset::open_all(&uris, &options)).or_raise().map(PyDataset::new)
+        interruptible(py, move || Dataset::open_all(&uris, &options)).map(PyDataset::new)
+    }
+
+    /// Opens samples that Python made.
+    #[staticmethod]
+    fn open_rows(
+        py: Python<'_>,
+        rows: &PyRows,
+        fields: Option<Vec<(String, String)>>,
+        reading: &str,
+        storage: &str,
+    ) -> PyResult<Self> {
+        let fields = fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>());
+        let wrong = |e: serde_json::Error| PyValueError::new_err(e.to_string());
+        let reading = serde_json::from_str(reading).map_err(wrong)?;
+        let storage = serde_json::from_str(storage).map_err(wrong)?;
+        let options = OpenOptions { fields, reading, storage, ..OpenOptions::default() };
+        let rows = rows.rows();
+        py.detach(|| Dataset::open_rows(rows, &options)).or_raise().map(PyDataset::new)
     }
 
     /// Opens what [`spec`](Self::spec) described.
@@ -50,34 +83,53 @@ impl PyDataset {
     fn from_spec(py: Python<'_>, spec: &str) -> PyResult<Self> {
         let spec: DatasetSpec =
             serde_json::from_str(spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        py.detach(|| spec.open()).or_raise().map(PyDataset::new)
+        interruptible(py, move || spec.open()).map(PyDataset::new)
     }
 
     /// Several in a row.
     #[staticmethod]
-    fn concat(pieces: Vec<PyRef<'_, PyDataset>>) -> PyResult<Self> {
+    fn concat(py: Python<'_>, pieces: Vec<PyRef<'_, PyDataset>>) -> PyResult<Self> {
         let pieces: Vec<Dataset> = pieces.iter().map(|piece| piece.dataset.clone()).collect();
-        Dataset::concat(&pieces).or_raise().map(PyDataset::new)
+        interruptible(py, move || Dataset::concat(&pieces)).map(PyDataset::new)
     }
 
     fn __len__(&self) -> usize {
         self.dataset.len() as usize
     }
 
-    /// One sample as a dict; pictures decoded to arrays of bytes if asked.
+    /// One sample as a dict; images decoded to arrays of bytes if asked.
     fn get<'py>(&self, py: Python<'py>, sample: u64, decoded: bool) -> PyResult<Bound<'py, PyDict>> {
-        let values = py.detach(|| self.dataset.get(sample)).or_raise()?;
+        let dataset = self.dataset.clone();
+        let values = interruptible(py, move || dataset.get(sample))?;
         let dict = PyDict::new(py);
         for (name, value) in values.fields {
             let shown = match value {
                 OwnedValue::Image { ref bytes, .. } if decoded => {
                     self.pixels(py, sample, &name, bytes, &value)?
                 }
+                OwnedValue::Json(text) => self.parsed(py, sample, &name, &text)?,
                 other => to_python(py, other)?,
             };
             dict.set_item(name, shown)?;
         }
         Ok(dict)
+    }
+
+    /// One field of every sample: an array of numbers, or a list where there are others or some are missing.
+    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let field = self.dataset.schema().position(name);
+        let field = field.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        let dataset = self.dataset.clone();
+        let read = move |sample: u64| match dataset.format().int_value(sample, field) {
+            Some(value) => Ok(OwnedValue::Int(value)),
+            None => dataset.get_field(sample, field),
+        };
+        let samples = self.dataset.len();
+        let values = interruptible(py, move || (0..samples).map(read).collect::<feedline::Result<Vec<_>>>())?;
+        numbers(py, self.dataset.schema().fields[field].kind, &values).unwrap_or_else(|| {
+            let values: PyResult<Vec<_>> = values.into_iter().map(|value| to_python(py, value)).collect();
+            Ok(PyList::new(py, values?)?.into_any())
+        })
     }
 
     /// Names of the fields whose bytes are pickles.
@@ -88,7 +140,13 @@ impl PyDataset {
 
     /// Field names and kinds.
     fn schema(&self) -> Vec<(String, &'static str)> {
-        self.dataset.schema().fields.iter().map(|f| (f.name.clone(), kind_name(f.kind))).collect()
+        self.dataset.schema().fields.iter().map(|f| (f.name.clone(), f.kind.name())).collect()
+    }
+
+    /// What dates and times count.
+    fn units(&self) -> Vec<(String, String)> {
+        let fields = self.dataset.schema().fields.iter();
+        fields.filter_map(|f| Some((f.name.clone(), f.unit.clone()?))).collect()
     }
 
     fn format(&self) -> &'static str {
@@ -113,22 +171,30 @@ impl PyDataset {
         PyList::new(py, dicts?)
     }
 
+    /// Those of them that a user should be told at once.
+    fn warnings(&self) -> Vec<String> {
+        self.dataset.warnings().iter().map(ToString::to_string).collect()
+    }
+
     /// Only these samples: eight bytes each, so that millions of them are no millions of Python objects.
     fn select(&self, py: Python<'_>, indices: &[u8]) -> PyResult<Self> {
         let indices: Vec<u64> = eights(indices).map(u64::from_le_bytes).collect();
-        py.detach(|| self.dataset.select(&indices)).or_raise().map(PyDataset::new)
+        let dataset = self.dataset.clone();
+        interruptible(py, move || dataset.select(&indices)).map(PyDataset::new)
     }
 
     /// The same, packed below `folder` while it is read.
     fn cached(&self, py: Python<'_>, folder: &str, image: &str) -> PyResult<Self> {
         let image = serde_json::from_value(image.into())
             .map_err(|_| PyValueError::new_err(format!("image: {image:?} is none of jpeg, as-is")))?;
-        py.detach(|| self.dataset.cached(folder.as_ref(), image)).or_raise().map(PyDataset::new)
+        let (dataset, folder) = (self.dataset.clone(), PathBuf::from(folder));
+        interruptible(py, move || dataset.cached(&folder, image)).map(PyDataset::new)
     }
 
     /// The same, with what comes over a network kept below `folder`.
     fn with_cache_dir(&self, py: Python<'_>, folder: &str) -> PyResult<Self> {
-        py.detach(|| self.dataset.with_cache_dir(folder.as_ref())).or_raise().map(PyDataset::new)
+        let (dataset, folder) = (self.dataset.clone(), PathBuf::from(folder));
+        interruptible(py, move || dataset.with_cache_dir(&folder)).map(PyDataset::new)
     }
 
     /// How far the local pack is, or `None` for a data set without one.
@@ -163,29 +229,45 @@ impl PyDataset {
         let OwnedValue::Image { index, meta, .. } = value else {
             unreachable!("the caller matched an image")
         };
-        let place = self.dataset.format().locate(sample).with_field(name);
-        let made = py.detach(|| feedline::decode_image(bytes, index, *meta));
+        let place = self.dataset.format().locate(sample).seen_as(sample).with_field(name);
+        let made = py.detach(|| feedline::encode::decode_image(bytes, index, *meta));
         let (height, width, pixels) =
-            made.map_err(|e| feedline::Error::sample(place, feedline::Stage::Decode, e)).or_raise()?;
+            made.map_err(|e| feedline::Error::sample(place, feedline::error::Stage::Decode, e)).or_raise()?;
         array(py, "uint8", &[u64::from(height), u64::from(width), 3], &pixels)
     }
+
+    /// JSON as Python reads it. What it refuses (nesting, numbers of thousands of digits) is the sample's fault.
+    fn parsed<'py>(
+        &self,
+        py: Python<'py>,
+        sample: u64,
+        name: &str,
+        text: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let read = py.import("json")?.getattr("loads")?.call1((text,));
+        read.or_else(|error| {
+            let place = self.dataset.format().locate(sample).with_field(name);
+            let reason = format!("not readable as JSON: {}", error.value(py));
+            Err(feedline::Error::data(place, reason)).or_raise()
+        })
+    }
+}
+
+/// Numbers as one array; `None` if they are none, or some are missing.
+fn numbers<'py>(py: Python<'py>, kind: Kind, values: &[OwnedValue]) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let bytes = |value: &OwnedValue| match value {
+        OwnedValue::Int(value) => Some(value.to_le_bytes()),
+        OwnedValue::Float(value) => Some(value.to_le_bytes()),
+        _ => None,
+    };
+    let name = kind.carrier().number()?.name();
+    let all: Vec<u8> = values.iter().map(bytes).collect::<Option<Vec<_>>>()?.concat();
+    Some(array(py, name, &[values.len() as u64], &all))
 }
 
 /// Numbers that Python gave as one run of bytes.
 pub(crate) fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
     bytes.chunks_exact(8).map(|eight| eight.try_into().expect("chunks of eight"))
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Image => "image",
-        Kind::Int => "int",
-        Kind::Float => "float",
-        Kind::Text => "text",
-        Kind::Json => "json",
-        Kind::Array => "array",
-        _ => "bytes",
-    }
 }
 
 fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {

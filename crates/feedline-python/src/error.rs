@@ -20,6 +20,7 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
     exception.setattr("uri", &place.uri)?;
     exception.setattr("shard", place.shard.as_deref())?;
     exception.setattr("sample", place.sample)?;
+    exception.setattr("source_sample", place.source_sample.or(place.sample))?;
     exception.setattr("field", place.field.as_deref())?;
     exception.setattr("offset", place.offset)?;
     if let Error::Sample { stage, reason, .. } = error {
@@ -49,6 +50,7 @@ fn class_name(error: &Error) -> &'static str {
         Error::Sample { .. } => "SampleError",
         Error::TooManyBadSamples { .. } => "TooManyBadSamplesError",
         Error::Option { .. } => "OptionError",
+        Error::OutOfMemory { .. } => "OutOfMemoryError",
         Error::State(_) => "StateError",
         Error::Timeout { .. } => "LoaderTimeoutError",
         Error::Closed(_) => "ClosedError",
@@ -63,6 +65,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'p
     dict.set_item("uri", place.uri)?;
     dict.set_item("shard", place.shard)?;
     dict.set_item("index", place.sample)?;
+    dict.set_item("source_index", place.source_sample.or(place.sample))?;
     dict.set_item("field", place.field)?;
     dict.set_item("offset", place.offset)?;
     let (stage, reason) = match error {

@@ -9,7 +9,8 @@
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use feedline::{Column, DType, Slab};
+use feedline::batch::Slab;
+use feedline::{Column, DType};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
@@ -257,30 +258,11 @@ fn capsule<'py>(
     }
 }
 
+/// NumPy has no bfloat16: its 16 bits go as unsigned numbers, and Python views them as what they are.
 fn typestr(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "|b1",
-        DType::U8 => "|u1",
-        DType::U16 | DType::BF16 => "<u2",
-        DType::U32 => "<u4",
-        DType::U64 => "<u8",
-        DType::I8 => "|i1",
-        DType::I16 => "<i2",
-        DType::I32 => "<i4",
-        DType::I64 => "<i8",
-        DType::F16 => "<f2",
-        DType::F32 => "<f4",
-        DType::F64 => "<f8",
-    }
+    dtype.numpy().unwrap_or("<u2")
 }
 
 fn dlpack_type(dtype: DType) -> ElementType {
-    let code = match dtype {
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => 0,
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => 1,
-        DType::F16 | DType::F32 | DType::F64 => 2,
-        DType::BF16 => 4,
-        DType::Bool => 6,
-    };
-    ElementType { code, bits: dtype.size() as u8 * 8, lanes: 1 }
+    ElementType { code: dtype.dlpack(), bits: dtype.size() as u8 * 8, lanes: 1 }
 }

@@ -5,10 +5,25 @@ mod dataset;
 mod error;
 mod handoff;
 mod loader;
+mod ops;
 mod pack;
+mod rows;
+mod transforms;
 mod wait;
 
 use pyo3::prelude::*;
+
+/// Called before a fork, by the thread that forks.
+#[pyfunction]
+fn before_fork() {
+    feedline::source::before_fork();
+}
+
+/// Called after a fork, by the same thread, in the parent and in the child.
+#[pyfunction]
+fn after_fork() {
+    feedline::source::after_fork();
+}
 
 /// The compiled module.
 #[pymodule(gil_used = false)]
@@ -18,12 +33,27 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::PyLoader>()?;
     module.add_class::<loader::PyEpoch>()?;
     module.add_class::<handoff::Buffer>()?;
+    module.add_class::<ops::PyImageOps>()?;
     module.add_class::<pack::PyPackWriter>()?;
+    module.add_class::<rows::PyRows>()?;
     module.add_class::<pack::PackProgress>()?;
+    module.add_function(wrap_pyfunction!(before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(after_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::usable_cores, module)?)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     module.add_function(wrap_pyfunction!(pack::convert, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::plan_pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::write_part, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::missing_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::commit_pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::append_pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::merge_packs, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::convert_task, module)?)?;
     module.add_function(wrap_pyfunction!(pack::convert_targets, module)?)?;
-    module.add_function(wrap_pyfunction!(pack::kind_of, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::kind_of, module)?)?;
     module.add_function(wrap_pyfunction!(pack::run_cli, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::apply, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::transform_names, module)?)?;
     Ok(())
 }

@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use feedline::{Batch, Epoch, Loader, LoaderOptions, Meaning, Next, Sampler, State};
+use feedline::loader::{Next, Spare};
+use feedline::order::State;
+use feedline::{Batch, Epoch, Loader, LoaderOptions, Sampler};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -11,7 +13,19 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::dataset::{PyDataset, eights};
 use crate::error::{OrRaise, describe, raise};
 use crate::handoff::Buffer;
-use crate::wait::LISTEN_EVERY;
+use crate::wait::{LISTEN_EVERY, interruptible};
+
+/// So long closing waits for threads that are at a sample: see `feedline::Loader::close`.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Epoch, samples, and a mixture's weights now and later.
+type Place = (u64, u64, Option<Vec<f64>>, Option<Vec<f64>>);
+
+/// Cores this process may use.
+#[pyfunction]
+pub(crate) fn usable_cores() -> usize {
+    feedline::loader::usable_cores()
+}
 
 /// `feedline::Loader`.
 #[pyclass(name = "Loader", module = "feedline._feedline", frozen)]
@@ -36,7 +50,7 @@ impl PyLoader {
             _ => {}
         }
         let dataset = dataset.dataset().clone();
-        let loader = py.detach(|| Loader::new(dataset, options)).or_raise()?;
+        let loader = interruptible(py, move || Loader::new(dataset, options))?;
         Ok(PyLoader { loader })
     }
 
@@ -44,19 +58,30 @@ impl PyLoader {
         self.loader.len() as usize
     }
 
-    /// The place after `samples` samples of `epoch`, as JSON.
-    fn state(&self, epoch: u64, samples: u64) -> PyResult<String> {
-        let state = State::new(self.loader.identity(), epoch, samples);
+    /// The place after `samples` samples of `epoch`, as JSON; `weights` are those of a mixture in that epoch.
+    #[pyo3(signature = (epoch, samples, weights=None))]
+    fn state(&self, epoch: u64, samples: u64, weights: Option<Vec<f64>>) -> PyResult<String> {
+        let mut identity = self.loader.identity();
+        if weights.is_some() && identity.weights.is_some() {
+            identity.weights = weights;
+        }
+        let state = State::new(identity, epoch, samples)
+            .with_next_weights(self.loader.chosen_weights())
+            .with_bad(self.loader.bad_samples());
         serde_json::to_string(&state).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
-    /// Epoch and samples of a saved state; an error if it does not fit and must.
-    fn check_state(&self, state: &str, strict: bool) -> PyResult<(u64, u64)> {
+    /// Epoch and samples of a saved state, whose bad samples count from now on, and a mixture's weights in that epoch and in
+    /// those to come; an error if it does not fit and must.
+    fn check_state(&self, state: &str, strict: bool) -> PyResult<Place> {
         let state = State::from_json(state).or_raise()?;
         if strict {
-            state.check(&self.loader.identity()).or_raise()?;
+            state.check(&self.loader.identity_for(&state)).or_raise()?;
         }
-        Ok((state.epoch, state.samples))
+        self.loader.restore_bad_samples(&state.bad);
+        let here = self.loader.identity().weights.map_or(0, |weights| weights.len());
+        let fitting = |weights: Option<Vec<f64>>| weights.filter(|w| w.len() == here);
+        Ok((state.epoch, state.samples, fitting(state.identity.weights), fitting(state.next_weights)))
     }
 
     /// New weights for a mixture, from the next epoch on.
@@ -70,19 +95,28 @@ impl PyLoader {
     }
 
     /// Starts epoch `number` at global position `first`; `order` is its order if the sampler hands one over for every
-    /// epoch, 8 bytes per sample.
-    #[pyo3(signature = (number, first, order=None))]
-    fn epoch(&self, py: Python<'_>, number: u64, first: u64, order: Option<&[u8]>) -> PyResult<PyEpoch> {
-        let epoch = match order {
-            None => py.detach(|| self.loader.epoch_from(number, first)),
-            Some(order) => {
+    /// epoch, 8 bytes per sample; `weights` are a mixture's, if this epoch has others than those that begin now.
+    #[pyo3(signature = (number, first, order=None, weights=None))]
+    fn epoch(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        first: u64,
+        order: Option<&[u8]>,
+        weights: Option<Vec<f64>>,
+    ) -> PyResult<PyEpoch> {
+        let epoch = match (order, weights) {
+            (None, None) => py.detach(|| self.loader.epoch_from(number, first)),
+            (None, Some(weights)) => py.detach(|| self.loader.epoch_weighted(number, first, &weights)),
+            (Some(order), _) => {
                 let list = eights(order).map(u64::from_le_bytes).collect();
                 py.detach(|| self.loader.epoch_in_order(number, first, list))
             }
         };
         let epoch = epoch.or_raise()?;
-        let timeout = self.loader.options().timeout.map(Duration::from_secs_f64);
-        Ok(PyEpoch { epoch: Mutex::new(epoch), timeout })
+        let timeout = self.loader.options().patience();
+        let spare = epoch.spare();
+        Ok(PyEpoch { epoch: Mutex::new(epoch), spare, timeout })
     }
 
     /// What was done so far, as JSON.
@@ -98,9 +132,16 @@ impl PyLoader {
         PyList::new(py, dicts?)
     }
 
-    /// Stops all threads.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.loader.close());
+    /// Stops all threads; gives how many were stuck and left behind. Ctrl-C leaves them behind at once.
+    fn close(&self, py: Python<'_>) -> PyResult<usize> {
+        let begun = Instant::now();
+        loop {
+            let left = py.detach(|| self.loader.close_within(LISTEN_EVERY));
+            if left == 0 || begun.elapsed() >= CLOSE_WITHIN {
+                return Ok(left);
+            }
+            py.check_signals()?;
+        }
     }
 }
 
@@ -108,6 +149,7 @@ impl PyLoader {
 #[pyclass(name = "Epoch", module = "feedline._feedline", frozen)]
 pub(crate) struct PyEpoch {
     epoch: Mutex<Epoch>,
+    spare: Spare,
     timeout: Option<Duration>,
 }
 
@@ -135,6 +177,26 @@ impl PyEpoch {
         }
     }
 
+    /// A batch of one row, as `next` gives it: who takes the place of bad sample `sample` at try `tries`, from 1.
+    fn substitute<'py>(&self, py: Python<'py>, sample: u64, tries: u64) -> PyResult<Bound<'py, PyTuple>> {
+        let batch = py.detach(|| self.spare.substitute(sample, tries)).or_raise()?;
+        hand_over(py, &batch)
+    }
+
+    /// Books samples that a function found bad in a batch of `rows` rows: (row, sample, field, reason) of each, and the
+    /// rows that hold a sample all the same. Raises if the batch is lost.
+    fn book(
+        &self,
+        rows: usize,
+        kept: Vec<usize>,
+        failures: Vec<(usize, u64, Option<String>, String)>,
+    ) -> PyResult<()> {
+        let error = |(row, sample, field, reason): (usize, u64, Option<String>, String)| {
+            (row, self.spare.error(sample, field.as_deref(), &reason))
+        };
+        self.spare.book(rows, kept, failures.into_iter().map(error).collect()).or_raise()
+    }
+
     /// Stops this epoch's work.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.lock().close());
@@ -150,12 +212,7 @@ impl PyEpoch {
 fn hand_over<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyTuple>> {
     let columns = PyList::empty(py);
     for column in batch.columns() {
-        let meaning = match column.meaning {
-            Meaning::Numbers => "numbers",
-            Meaning::Bytes => "bytes",
-            Meaning::Text => "text",
-            Meaning::Json => "json",
-        };
+        let meaning = column.meaning.name();
         let offsets = column.offsets().map(|o| Bound::new(py, Buffer::of_offsets(o))).transpose()?;
         let shapes = shapes(py, batch.rows(), column)?;
         columns.append((

@@ -1,30 +1,38 @@
 //! Writing packs, and the command line, for Python.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use feedline::{
-    DType, Destination, FieldSpec, Kind, OwnedValue, PackOptions, PackWriter, Progress, Sample, Schema,
-};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use feedline::field::Schema;
+use feedline::format::{PackOptions, PackWriter, Progress};
+use feedline::source::Destination;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::PyDict;
 
 use crate::dataset::PyDataset;
 use crate::error::OrRaise;
-use crate::wait::interruptible;
+use crate::rows;
+use crate::wait::{interruptible, stoppable};
 
 /// Progress as numbers that Python's bar can read, and a way to stop.
 #[pyclass(name = "PackProgress", module = "feedline._feedline", frozen)]
 #[derive(Default)]
 pub(crate) struct PackProgress {
+    counts: Arc<Counts>,
+}
+
+/// Shared with the thread that works, which may outlive the call.
+#[derive(Default)]
+struct Counts {
     samples: AtomicU64,
     bytes: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Progress for PackProgress {
+impl Progress for Counts {
     fn update(&self, samples: u64, bytes: u64, _total: u64) -> ControlFlow<()> {
         self.samples.store(samples, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
@@ -41,7 +49,7 @@ impl PackProgress {
 
     /// Samples and bytes done so far.
     fn done(&self) -> (u64, u64) {
-        (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+        (self.counts.samples.load(Ordering::Relaxed), self.counts.bytes.load(Ordering::Relaxed))
     }
 }
 
@@ -71,9 +79,10 @@ pub(crate) fn pack(
     let options = options(settings)?;
     let destination = place(destination, storage)?;
     let source = dataset.dataset().format().clone();
-    let stop = || progress.stop.store(true, Ordering::Relaxed);
-    let work = || feedline::pack_into(&*source, &destination, &options, progress);
-    interruptible(py, work, stop)?.or_raise().map(drop)
+    let counts = progress.counts.clone();
+    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
+    stoppable(py, stop, move || feedline::format::pack_into(&*source, &destination, &options, &*counts))
+        .map(drop)
 }
 
 /// Writes a data set as another system's files; Ctrl-C stops it cleanly, to be resumed by the same call.
@@ -87,18 +96,142 @@ pub(crate) fn convert(
     progress: &PackProgress,
 ) -> PyResult<()> {
     let destination = place(destination, storage)?;
-    let options: feedline::ConvertOptions =
+    let options: feedline::format::ConvertOptions =
         serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let source = dataset.dataset().format().clone();
-    let stop = || progress.stop.store(true, Ordering::Relaxed);
-    let work = || feedline::convert_into(&*source, &destination, &options, progress);
-    interruptible(py, work, stop)?.or_raise().map(drop)
+    let counts = progress.counts.clone();
+    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
+    stoppable(py, stop, move || feedline::format::convert_into(&*source, &destination, &options, &*counts))
+        .map(drop)
+}
+
+fn plan_of(text: &str) -> PyResult<feedline::format::PackPlan> {
+    serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Decides the parts of a pack and announces them at the destination: the plan as JSON, its parts and samples.
+#[pyfunction]
+pub(crate) fn plan_pack(
+    py: Python<'_>,
+    dataset: &PyDataset,
+    destination: &str,
+    storage: &str,
+    settings: &str,
+) -> PyResult<(String, u64, u64)> {
+    let options = options(settings)?;
+    let destination = place(destination, storage)?;
+    let source = dataset.dataset().format().clone();
+    let plan = interruptible(py, move || {
+        let plan = feedline::format::plan_pack(&*source, &options)?;
+        feedline::format::begin_pack(&plan, &*source, &options, &destination)?;
+        Ok(plan)
+    })?;
+    let text = serde_json::to_string(&plan).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Ok((text, plan.parts(), plan.samples()))
+}
+
+/// Writes one part of a plan.
+#[pyfunction]
+#[pyo3(signature = (dataset, destination, storage, settings, plan, part))]
+pub(crate) fn write_part(
+    py: Python<'_>,
+    dataset: &PyDataset,
+    destination: &str,
+    storage: &str,
+    settings: &str,
+    plan: &str,
+    part: u64,
+) -> PyResult<()> {
+    let options = options(settings)?;
+    let (destination, plan) = (place(destination, storage)?, plan_of(plan)?);
+    let source = dataset.dataset().format().clone();
+    let counts = Arc::new(Counts::default());
+    let (watched, working) = (counts.clone(), counts);
+    let stop = move || watched.stop.store(true, Ordering::Relaxed);
+    stoppable(py, stop, move || {
+        feedline::format::write_part_into(&plan, &*source, &options, part, &destination, &*working)
+    })
+}
+
+/// Parts of a plan that are not at the destination yet.
+#[pyfunction]
+pub(crate) fn missing_parts(
+    py: Python<'_>,
+    destination: &str,
+    storage: &str,
+    plan: &str,
+) -> PyResult<Vec<u64>> {
+    let (destination, plan) = (place(destination, storage)?, plan_of(plan)?);
+    interruptible(py, move || feedline::format::missing_parts(&plan, &destination))
+}
+
+/// Completes a pack whose parts are all written.
+#[pyfunction]
+pub(crate) fn commit_pack(py: Python<'_>, destination: &str, storage: &str, plan: &str) -> PyResult<()> {
+    let (destination, plan) = (place(destination, storage)?, plan_of(plan)?);
+    interruptible(py, move || feedline::format::commit_pack_into(&plan, &destination)).map(drop)
+}
+
+/// Adds samples to a finished pack.
+#[pyfunction]
+pub(crate) fn append_pack(
+    py: Python<'_>,
+    dataset: &PyDataset,
+    destination: &str,
+    settings: &str,
+    progress: &PackProgress,
+) -> PyResult<()> {
+    let options = options(settings)?;
+    let (source, folder) = (dataset.dataset().format().clone(), PathBuf::from(destination));
+    let counts = progress.counts.clone();
+    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
+    stoppable(py, stop, move || feedline::format::append_pack(&*source, &folder, &options, &*counts))
+        .map(drop)
+}
+
+/// Joins finished packs.
+#[pyfunction]
+pub(crate) fn merge_packs(
+    py: Python<'_>,
+    packs: Vec<PathBuf>,
+    destination: PathBuf,
+    overwrite: bool,
+) -> PyResult<()> {
+    let options = PackOptions { overwrite, ..PackOptions::default() };
+    interruptible(py, move || feedline::format::merge_packs(&packs, &destination, &options, &())).map(drop)
+}
+
+/// One task's share of a conversion, or with no task its last step.
+#[pyfunction]
+#[pyo3(signature = (dataset, destination, storage, settings, task))]
+pub(crate) fn convert_task(
+    py: Python<'_>,
+    dataset: &PyDataset,
+    destination: &str,
+    storage: &str,
+    settings: &str,
+    task: Option<(u64, u64)>,
+) -> PyResult<()> {
+    let destination = place(destination, storage)?;
+    let options: feedline::format::ConvertOptions =
+        serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let task =
+        task.map(|(number, count)| feedline::format::Task::new(number, count)).transpose().or_raise()?;
+    let source = dataset.dataset().format().clone();
+    let counts = Arc::new(Counts::default());
+    let (watched, working) = (counts.clone(), counts);
+    let stop = move || watched.stop.store(true, Ordering::Relaxed);
+    let work = move || match task {
+        Some(task) => feedline::format::convert_task_into(&*source, &destination, &options, task, &*working),
+        None => feedline::format::commit_convert_into(&*source, &destination, &options),
+    };
+    stoppable(py, stop, work).map(drop)
 }
 
 /// The systems that `convert` writes for.
 #[pyfunction]
 pub(crate) fn convert_targets() -> Vec<&'static str> {
-    feedline::convert_targets()
+    feedline::format::convert_targets()
 }
 
 /// Packs samples that a Python iterable gives.
@@ -112,30 +245,20 @@ pub(crate) struct PyPackWriter {
 impl PyPackWriter {
     /// `schema` is a list of (name, kind).
     #[new]
-    fn new(destination: &str, schema: Vec<(String, String)>, settings: &str) -> PyResult<Self> {
-        let fields = schema.into_iter().map(|(name, kind)| {
-            let kind = kind_from_name(&kind).ok_or_else(|| {
-                PyValueError::new_err(format!("schema: {name} is {kind}, which is no kind of field"))
-            })?;
-            Ok(FieldSpec::new(name, kind).optional(true))
-        });
-        let schema = Schema { fields: fields.collect::<PyResult<Vec<_>>>()?, classes: None };
+    fn new(
+        destination: &str,
+        schema: Vec<(String, String)>,
+        classes: Option<Vec<String>>,
+        settings: &str,
+    ) -> PyResult<Self> {
+        let schema = rows::schema(schema, classes)?;
         let writer = PackWriter::create(destination, schema.clone(), options(settings)?).or_raise()?;
         Ok(PyPackWriter { writer: Mutex::new(Some(writer)), schema })
     }
 
     /// Adds one sample.
     fn push(&self, py: Python<'_>, sample: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut fields = Vec::with_capacity(self.schema.fields.len());
-        for spec in &self.schema.fields {
-            let value = match sample.get_item(&spec.name)? {
-                None => OwnedValue::Missing,
-                Some(value) => to_owned(&value, spec.kind)
-                    .map_err(|e| PyTypeError::new_err(format!("field '{}': {e}", spec.name)))?,
-            };
-            fields.push((spec.name.clone(), value));
-        }
-        let sample = Sample { fields };
+        let sample = rows::sample(sample, &self.schema)?;
         py.detach(|| self.with(|writer| writer.push(&sample)).or_raise())
     }
 
@@ -155,74 +278,6 @@ impl PyPackWriter {
             None => Err(feedline::Error::Closed("the pack is already finished".to_owned())),
         }
     }
-}
-
-fn kind_from_name(name: &str) -> Option<Kind> {
-    Some(match name {
-        "image" => Kind::Image,
-        "int" => Kind::Int,
-        "float" => Kind::Float,
-        "text" => Kind::Text,
-        "json" => Kind::Json,
-        "bytes" => Kind::Bytes,
-        "array" => Kind::Array,
-        _ => return None,
-    })
-}
-
-fn to_owned(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<OwnedValue> {
-    if value.is_none() {
-        return Ok(OwnedValue::Missing);
-    }
-    match kind {
-        Kind::Int => Ok(OwnedValue::Int(value.extract()?)),
-        Kind::Float => Ok(OwnedValue::Float(value.extract()?)),
-        Kind::Text => Ok(OwnedValue::Text(value.cast::<PyString>()?.to_string())),
-        Kind::Json => {
-            let text = value.py().import("json")?.getattr("dumps")?.call1((value,))?;
-            Ok(OwnedValue::Json(text.extract()?))
-        }
-        Kind::Image => Ok(OwnedValue::image(value.extract::<Vec<u8>>()?)),
-        Kind::Array => to_array(value),
-        _ => Ok(OwnedValue::Bytes(value.extract()?)),
-    }
-}
-
-fn to_array(value: &Bound<'_, PyAny>) -> PyResult<OwnedValue> {
-    let numpy = value.py().import("numpy")?;
-    let array = numpy.getattr("ascontiguousarray")?.call1((value,))?;
-    let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
-    let dtype = DType::from_name(&name)
-        .ok_or_else(|| PyTypeError::new_err(format!("arrays of {name} cannot be stored")))?;
-    // `ascontiguousarray` makes at least one dimension of a scalar; keep the shape the caller had.
-    let shape: Vec<u64> = value
-        .getattr("shape")
-        .and_then(|s| s.extract())
-        .or_else(|_| array.getattr("shape").and_then(|s| s.extract()))?;
-    let bytes: Vec<u8> = array.call_method0("tobytes")?.cast::<PyBytes>()?.as_bytes().to_vec();
-    Ok(OwnedValue::Array { dtype, shape, bytes })
-}
-
-/// The kind of field a Python value belongs in, by name; `None` if no kind fits.
-#[pyfunction]
-pub(crate) fn kind_of(value: &Bound<'_, PyAny>) -> Option<&'static str> {
-    if value.is_instance_of::<PyBool>() || value.is_instance_of::<PyInt>() {
-        return Some("int");
-    }
-    if value.is_instance_of::<PyFloat>() {
-        return Some("float");
-    }
-    if value.is_instance_of::<PyString>() {
-        return Some("text");
-    }
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Some(if feedline::is_image(bytes.as_bytes()) { "image" } else { "bytes" });
-    }
-    if value.hasattr("__array_interface__").unwrap_or(false) {
-        return Some("array");
-    }
-    let json = value.is_instance_of::<PyDict>() || value.is_instance_of::<pyo3::types::PyList>();
-    json.then_some("json")
 }
 
 /// Runs the command line with these arguments (the program's name first) and gives its exit code.

@@ -1,10 +1,14 @@
 //! Servers for tests, on loopback: S3 (the `s3s-fs` crate, over a folder), plain http with ranges (`tower-http`, over a
-//! folder), and a [`FaultProxy`] in front of either that delays, throttles, cuts, corrupts and refuses as it is told.
+//! folder), a [`FaultProxy`] in front of either that delays, throttles, cuts, corrupts and refuses as it is told, and a
+//! [`Bucket`] in memory that takes any key.
 //!
 //! Everything stops when the value is dropped.
 
+mod bucket;
+mod head;
 mod proxy;
 mod storage;
+mod tls;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -16,7 +20,9 @@ use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use tokio::runtime::Runtime;
 
+pub use bucket::{Bucket, Refusal};
 pub use proxy::{Counts, Fault, FaultProxy, Random, Request};
+pub use tls::Certificate;
 
 /// The key that [`Server::s3`] accepts.
 pub const ACCESS_KEY: &str = "feedline-test-key";
@@ -74,6 +80,20 @@ impl Server {
                 let served =
                     Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
                 drop(served);
+            }
+        })
+    }
+
+    /// TLS in front of the server at `upstream`, with a certificate for 127.0.0.1 and localhost.
+    pub fn tls(upstream: SocketAddr, certificate: Certificate) -> Server {
+        let acceptor = certificate.acceptor();
+        Server::start(0, move |socket| {
+            let acceptor = acceptor.clone();
+            async move {
+                let Ok(mut client) = acceptor.accept(socket).await else { return };
+                let Ok(mut server) = tokio::net::TcpStream::connect(upstream).await else { return };
+                let passed = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                drop(passed);
             }
         })
     }

@@ -1,11 +1,13 @@
 //! A proxy between a client and a server on loopback that understands just enough http to break it.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::head::Head;
 
 /// What to do to one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,15 @@ pub struct Request {
     pub path: String,
     /// Value of the range header.
     pub range: Option<String>,
+    /// All headers.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
 }
 
 type Rule = Box<dyn FnMut(&Request) -> Fault + Send>;
@@ -191,54 +202,6 @@ impl Random {
     }
 }
 
-/// The head of a request or an answer.
-struct Head {
-    first: String,
-    headers: Vec<(String, String)>,
-}
-
-impl Head {
-    /// `None` at the end of the connection.
-    fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
-        let mut first = String::new();
-        if from.read_line(&mut first)? == 0 {
-            return Ok(None);
-        }
-        let mut headers = Vec::new();
-        loop {
-            let mut line = String::new();
-            if from.read_line(&mut line)? == 0 || line.trim().is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.trim_end().split_once(':') {
-                headers.push((name.trim().to_owned(), value.trim().to_owned()));
-            }
-        }
-        Ok(Some(Head { first: first.trim_end().to_owned(), headers }))
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-
-    fn set(&mut self, name: &str, value: String) {
-        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value));
-    }
-
-    fn length(&self) -> u64 {
-        self.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)
-    }
-
-    fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let mut text = format!("{}\r\n", self.first);
-        for (name, value) in &self.headers {
-            text.extend([name, ": ", value, "\r\n"]);
-        }
-        to.write_all((text + "\r\n").as_bytes())
-    }
-}
-
 impl Shared {
     fn serve(&self, client: TcpStream) {
         let _ = client.set_nodelay(true);
@@ -297,6 +260,7 @@ impl Shared {
             method: words.next().unwrap_or_default().to_owned(),
             path: words.next().unwrap_or_default().to_owned(),
             range: head.get("range").map(str::to_owned),
+            headers: head.headers.clone(),
         };
         let fault = (self.rule.lock().unwrap_or_else(PoisonError::into_inner))(&request);
         if fault != Fault::None {

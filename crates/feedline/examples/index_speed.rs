@@ -9,7 +9,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use feedline::{Dataset, OpenOptions, ReadingOptions};
+use feedline::format::ReadingOptions;
+use feedline::{Dataset, OpenOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

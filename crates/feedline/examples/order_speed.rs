@@ -8,10 +8,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use feedline::{
-    Dataset, DecodeMode, Error, FieldSet, FieldSpec, Fingerprint, Format, Kind, Loader, LoaderOptions,
-    Location, Result, SampleBuffer, Sampler, Schema, Shuffle, Value,
-};
+use feedline::error::Location;
+use feedline::field::{FieldSpec, Schema};
+use feedline::format::Format;
+use feedline::sample::{FieldSet, Fingerprint, SampleBuffer, Value};
+use feedline::{Dataset, DecodeMode, Error, Kind, Loader, LoaderOptions, Result, Sampler, Shuffle};
 
 /// As many samples as wanted, each only a number.
 #[derive(Debug)]
@@ -47,6 +48,10 @@ impl Format for Numbers {
         Location::new("numbers").with_sample(sample)
     }
 }
+
+impl feedline::format::Index for Numbers {}
+
+impl feedline::format::Extents for Numbers {}
 
 fn numbers(length: u64) -> Dataset {
     let schema = Schema { fields: vec![FieldSpec::new("number", Kind::Int)], classes: None };

@@ -3,7 +3,9 @@
 
 use std::time::Instant;
 
-use feedline::{Dataset, FieldSet, PackOptions, SampleBuffer, pack, verify};
+use feedline::format::{PackOptions, verify};
+use feedline::sample::{FieldSet, SampleBuffer};
+use feedline::{Dataset, pack};
 
 fn main() -> feedline::Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -1,4 +1,4 @@
-//! HOW PICTURES ARE STORED in a pack: the bridge between the pack writer's hook and `feedline_pixels`.
+//! HOW IMAGES ARE STORED in a pack: the bridge between the pack writer's hook and `feedline_pixels`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,46 +9,25 @@ use feedline_pixels::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{ImageDecoder, Picture};
 use crate::error::{Error, Result};
 use crate::format::{EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions};
+use crate::render::{ImageDecoder, Picture};
 use crate::sample::{ImageEncoding, ImageMeta};
-use crate::spec::LoaderOptions;
+use crate::spec::{DecodeMode, LoaderOptions};
+use crate::transform::Program;
 
 /// Quality of JPEGs that are written anew, if none is asked for: no visible loss, about half the size of 95.
 const DEFAULT_QUALITY: u8 = 90;
 
-/// Larger pictures are not packed: the same limit as when loading.
+/// Larger images are not packed: the same limit as when loading.
 const MAX_PIXELS: u64 = Decoder::DEFAULT_MAX_PIXELS;
-
-/// What is stored of each image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum StoredImage {
-    /// The original bytes, of any codec, and nothing else.
-    #[serde(rename = "as-is")]
-    AsIs,
-    /// The original bytes; JPEGs get a seek index beside them.
-    #[default]
-    #[serde(rename = "jpeg")]
-    Jpeg,
-    /// Quantised coefficients of JPEGs: the same pixels, about twice the size, faster to decode.
-    #[serde(rename = "dct")]
-    Dct,
-    /// Raw pixels with halved colour resolution: half the size of `rgb`.
-    #[serde(rename = "yuv420")]
-    Yuv420,
-    /// Raw pixels: large, and nothing to decode.
-    #[serde(rename = "rgb")]
-    Rgb,
-}
 
 /// How to write a pack, as plain data: what Python and the command line hand over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PackSettings {
     /// What is stored of each image.
-    pub image: StoredImage,
+    pub image: ImageEncoding,
     /// Shrink images whose shorter side is longer than this.
     pub shorter_side: Option<u32>,
     /// Shrink images whose longer side is longer than this.
@@ -72,7 +51,7 @@ pub struct PackSettings {
 impl Default for PackSettings {
     fn default() -> Self {
         PackSettings {
-            image: StoredImage::Jpeg,
+            image: ImageEncoding::Jpeg,
             shorter_side: None,
             longer_side: None,
             quality: None,
@@ -86,30 +65,13 @@ impl Default for PackSettings {
     }
 }
 
-impl StoredImage {
-    /// All of them, from the original bytes to raw pixels.
-    pub const ALL: [StoredImage; 5] =
-        [StoredImage::AsIs, StoredImage::Jpeg, StoredImage::Dct, StoredImage::Yuv420, StoredImage::Rgb];
-
-    /// Its name, as users write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StoredImage::AsIs => "as-is",
-            StoredImage::Jpeg => "jpeg",
-            StoredImage::Dct => "dct",
-            StoredImage::Yuv420 => "yuv420",
-            StoredImage::Rgb => "rgb",
-        }
-    }
-}
-
 impl PackSettings {
     /// Checks the settings and makes their encoder.
     pub fn options(&self) -> Result<PackOptions> {
         self.check()?;
         let image: Arc<dyn ImageEncoder> = match self.image {
             // Whatever it is, it is kept; what cannot be recognised now is a bad sample at load time.
-            StoredImage::AsIs => {
+            ImageEncoding::File => {
                 Arc::new(KeepImages::new(|bytes| Ok(probe(bytes).unwrap_or(ImageMeta::UNKNOWN))))
             }
             image => Arc::new(Encoder {
@@ -132,16 +94,16 @@ impl PackSettings {
 
     fn check(&self) -> Result<()> {
         let resizes = self.shorter_side.is_some() || self.longer_side.is_some();
-        if self.image == StoredImage::AsIs && (resizes || self.quality.is_some()) {
+        if self.image == ImageEncoding::File && (resizes || self.quality.is_some()) {
             return Err(Error::option(
                 "image",
                 "'as-is' keeps the original bytes; resizing needs another encoding",
             ));
         }
-        if self.quality.is_some() && self.image != StoredImage::Jpeg {
+        if self.quality.is_some() && self.image != ImageEncoding::Jpeg {
             return Err(Error::option("quality", "only for image='jpeg'"));
         }
-        if self.baseline && self.image != StoredImage::Jpeg {
+        if self.baseline && self.image != ImageEncoding::Jpeg {
             return Err(Error::option("baseline", "only for image='jpeg'"));
         }
         if self.quality.is_some_and(|q| !(1..=100).contains(&q)) {
@@ -170,28 +132,27 @@ fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
 
 /// Whether the first bytes are those of an image format we know.
 pub fn is_image(bytes: &[u8]) -> bool {
+    // Text, too, may begin with the two letters of these.
+    let is_vague = |codec: Codec| matches!(codec, Codec::Bmp | Codec::Pnm);
     feedline_pixels::sniff(bytes)
-        .is_some_and(|codec| codec != Codec::Bmp || feedline_pixels::probe(bytes).is_ok())
+        .is_some_and(|codec| !is_vague(codec) || feedline_pixels::probe(bytes).is_ok())
 }
 
-/// One picture as pixels: height, width, and red, green, blue bytes row by row, turned as its EXIF says.
+/// One image as pixels: height, width, and red, green, blue bytes row by row, turned as its EXIF says.
 pub fn decode_image(
     bytes: &[u8],
     index: &[u8],
     meta: ImageMeta,
 ) -> std::result::Result<(u32, u32, Vec<u8>), feedline_pixels::Error> {
     let opened = Picture { bytes, index, meta }.open()?;
+    let limit = LoaderOptions::default().max_pixels;
+    opened.check(limit)?;
     let size = opened.upright_size();
     let finish = Finish::bytes(TensorLayout::ChannelsLast);
-    let limit = LoaderOptions::default().max_pixels;
-    if size.area() > limit {
-        return Err(feedline_pixels::Error::TooLarge { width: size.width, height: size.height, limit });
-    }
     let mut decoder = ImageDecoder::new(limit);
-    let mut pixels = vec![0; finish.output_bytes(size)];
-    decoder.decode_views(&opened, &[Some(Region::whole(size))])?;
-    let step = crate::transform::Step { geometry: Geometry::identity(size), filter: Filter::Bilinear };
-    decoder.render_view(0, &[step], &finish, &mut pixels)?;
+    let mut pixels = Vec::new();
+    feedline_pixels::fit(&mut pixels, finish.output_bytes(size), 0)?;
+    decoder.render(&opened, &Program::identity(size), &finish, DecodeMode::Exact, &mut pixels)?;
     Ok((size.height, size.width, pixels))
 }
 
@@ -215,7 +176,7 @@ thread_local! {
 /// Makes every encoding but `as-is`.
 #[derive(Debug)]
 struct Encoder {
-    image: StoredImage,
+    image: ImageEncoding,
     shorter_side: Option<u32>,
     longer_side: Option<u32>,
     quality: Option<u8>,
@@ -244,13 +205,7 @@ impl ImageEncoder for Encoder {
     }
 
     fn growth(&self) -> f64 {
-        // Photographs take about a tenth of their pixels' bytes as JPEG, and half of their coefficients'.
-        match self.image {
-            StoredImage::Rgb => 10.0,
-            StoredImage::Yuv420 => 5.0,
-            StoredImage::Dct => 2.0,
-            StoredImage::AsIs | StoredImage::Jpeg => 1.05,
-        }
+        self.image.growth()
     }
 }
 
@@ -263,7 +218,7 @@ impl Encoder {
     ) -> Result<(), String> {
         let size = upright_size(&out.meta);
         let target = self.target(size);
-        let raw = matches!(self.image, StoredImage::Rgb | StoredImage::Yuv420);
+        let raw = matches!(self.image, ImageEncoding::Rgb | ImageEncoding::Yuv420);
         if target != size || self.quality.is_some() || raw {
             self.write_anew(scratch, input.bytes, size, target, out)?;
         }
@@ -280,7 +235,7 @@ impl Encoder {
         let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
         // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) stay as they are.
         let coefficients =
-            if self.image == StoredImage::Dct { dct::encode(bytes, MAX_PIXELS).ok() } else { None };
+            if self.image == ImageEncoding::Dct { dct::encode(bytes, MAX_PIXELS).ok() } else { None };
         if let Some(coefficients) = coefficients {
             out.bytes = Some(coefficients);
             out.meta.encoding = ImageEncoding::Dct;
@@ -314,11 +269,11 @@ impl Encoder {
         let (_, image) = decoder.decode_upright(bytes).map_err(|e| e.to_string())?;
         shrink(renderer, image, size, target, pixels)?;
         let encoding = match self.image {
-            StoredImage::Rgb => {
+            ImageEncoding::Rgb => {
                 out.bytes = Some(pixels.clone());
                 ImageEncoding::Rgb
             }
-            StoredImage::Yuv420 => {
+            ImageEncoding::Yuv420 => {
                 let image = ImageRef::new(pixels, target, target.width as usize * 3, PixelLayout::Rgb);
                 out.bytes = Some(yuv::encode(image.map_err(|e| e.to_string())?));
                 ImageEncoding::Yuv420
@@ -350,7 +305,7 @@ fn shrink(
 ) -> Result<(), String> {
     let finish = Finish::bytes(TensorLayout::ChannelsLast);
     let geometry = Geometry::crop_resize(size, Region::whole(size), target);
-    pixels.resize(finish.output_bytes(target), 0);
+    feedline_pixels::fit(pixels, finish.output_bytes(target), 0).map_err(|e| e.to_string())?;
     renderer
         .render_image(image, (0, 0), &geometry, Filter::Bilinear, &finish, pixels)
         .map_err(|e| e.to_string())

@@ -1,50 +1,77 @@
 //! feedline feeds training: it turns stored samples into batches of tensors.
 //!
 //! ```text
-//! Source ──► Format ──► Order ──► read ──► decode ──► transform ──► batch ──► loader
-//! bytes by   sample →   position  when     bytes →    crop, flip,   memory    threads,
-//! range      fields     → sample  bytes    pixels     normalise     with an   in-order
-//!            values               come                              owner     delivery
+//! Source ──► Format ──► Order ──► read ──► transform ──► render ──► batch ──► loader
+//! bytes by   sample →   position  when     what to      decode,    memory    threads,
+//! range      fields     → sample  bytes    do, drawn    run it     with an   in-order
+//!            values               come     beforehand              owner     delivery
 //! ```
+//!
+//! [`open`] finds out what a path or an address holds and gives a [`Dataset`]: samples by number. A [`Loader`] reads it
+//! in an order that depends only on seed and epoch, decodes and augments on its own threads, and hands over a [`Batch`]
+//! at a time. [`pack`] writes a data set in feedline's own format, which loads fastest.
+//!
+//! ```
+//! use feedline::field::{FieldSpec, Schema};
+//! use feedline::format::PackWriter;
+//! use feedline::owned::OwnedValue;
+//! use feedline::{Kind, Loader, LoaderOptions, PackSettings, Sample, Shuffle};
+//!
+//! # fn main() -> feedline::Result<()> {
+//! # let folder = std::env::temp_dir().join(format!("feedline-doc-{}", std::process::id()));
+//! // A small data set: a number and a text per sample.
+//! let schema =
+//!     Schema { fields: vec![FieldSpec::new("label", Kind::Int), FieldSpec::new("text", Kind::Text)], classes: None };
+//! let mut writer = PackWriter::create(&folder, schema, PackSettings::default().options()?)?;
+//! for number in 0..10 {
+//!     let text = OwnedValue::Text(format!("sample {number}"));
+//!     writer.push(&Sample::new([("label", OwnedValue::Int(number)), ("text", text)]))?;
+//! }
+//! writer.finish()?;
+//!
+//! // Batches of four, in a new random order every epoch.
+//! let dataset = feedline::open(folder.display().to_string())?;
+//! let options = LoaderOptions::default().with_batch_size(4).with_shuffle(Shuffle::Full).with_seed(7);
+//! let loader = Loader::new(dataset, options)?;
+//! let mut seen = 0;
+//! for batch in loader.epoch(0)? {
+//!     let batch = batch?;
+//!     let labels = batch.column("label").and_then(|column| column.as_i64()).expect("integers");
+//!     assert_eq!(labels.len(), batch.rows());
+//!     seen += batch.rows();
+//! }
+//! assert_eq!(seen, 10);
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What most programs need is here at the root; the rest is in the modules, one for each stage. Everything may be used
+//! inside an asynchronous program: nothing here is `async`, and waiting never touches the program's own runtime (call it
+//! from a thread that may block, such as tokio's `spawn_blocking`).
 
-mod batch;
-mod dataset;
-mod decode;
-mod encode;
-mod error;
-mod format;
-mod loader;
-mod order;
-mod owned;
+pub mod apply;
+pub mod batch;
+pub mod dataset;
+pub mod encode;
+pub mod loader;
+pub mod order;
 mod random;
 mod read;
-mod sample;
-mod source;
-mod spec;
-mod transform;
+mod render;
+pub mod spec;
+pub mod transform;
 
-pub use batch::{Batch, Column, ColumnSpec, Layout, Meaning, PoolStats, Slab};
-pub use dataset::{CopyStatus, Dataset, DatasetSpec, OpenOptions, open};
-pub use encode::{PackSettings, StoredImage, decode_image, is_image};
-pub use error::{Error, Location, Result, Stage};
-pub use format::{
-    ConvertOptions, ConvertReport, Damage, EncodedImage, Format, ImageEncoder, ImageInput, KeepImages,
-    OnPackError, PackOptions, PackPlan, PackReport, PackWriter, ProbeImage, Progress, ReadingOptions,
-    Skipped, VerifyReport, commit_pack, convert, convert_into, convert_targets, format_names, pack,
-    pack_into, plan_pack, verify, write_part,
-};
-pub use loader::{Epoch, Loader, MemoryStats, Next, StageSeconds, Stats, mix};
-pub use order::{Identity, STATE_VERSION, State};
-pub use owned::{OwnedValue, Sample};
-pub use sample::{
-    DType, Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS,
-    MAX_FIELDS, SampleBuffer, Schema, Value,
-};
-pub use source::{
-    CacheReport, CachedEntry, CachedSource, Destination, DiskCache, Entry, Held, Listing, LocalSource,
-    MemorySource, Object, RemoteSource, Seen, Sink, Source, Storage, Target, Ticket, resolve,
-};
-pub use spec::{
-    DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError, Sampler, Shuffle,
-};
-pub use transform::{CropMethod, Interpolation, Transform};
+// The lower half is a crate of its own; its stages go by the same paths as ours.
+pub use feedline_format::{error, field, format, owned, sample, source};
+
+pub use batch::{Batch, Column};
+pub use dataset::{Dataset, OpenOptions, open};
+pub use encode::PackSettings;
+pub use error::{Error, Result};
+pub use field::{DType, Kind};
+pub use format::pack;
+pub use loader::{Epoch, Loader};
+pub use owned::Sample;
+pub use spec::{DecodeMode, LoaderOptions, OnError, Sampler, Shuffle};
+pub use transform::Transform;

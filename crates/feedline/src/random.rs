@@ -50,6 +50,12 @@ impl Draw {
         }
     }
 
+    /// Normal with mean 0 and standard deviation 1 (Box and Muller's way, one of its two results).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// True with this probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
@@ -95,6 +101,15 @@ mod tests {
         }
         // 6 standard deviations of a binomial with p = 1/7.
         assert!(counts.iter().all(|c| c.abs_diff(10_000) < 560), "{counts:?}");
+    }
+
+    #[test]
+    fn normal_has_its_mean_and_deviation() {
+        let mut draw = Draw::new(&[5]);
+        let values: Vec<f64> = (0..50_000).map(|_| draw.normal()).collect();
+        let mean = values.iter().sum::<f64>() / 50_000.0;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 50_000.0;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
     }
 
     #[test]

@@ -3,11 +3,18 @@
 //! Nothing here has an effect by itself. `loader::Plan` checks it all against a data set before the first byte is read.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Result};
+use crate::field::{DType, MemoryFormat};
 use crate::transform::Transform;
+
+/// Processes that can share an epoch: more than there are anywhere, and batches of all of them can still be counted.
+const MOST_RANKS: u64 = 1 << 32;
 
 /// Order of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +75,7 @@ pub enum Sampler {
         #[serde(default)]
         num_samples: Option<u64>,
     },
-    /// Several data sets, joined by [`Dataset::concat`](crate::Dataset::concat), by weight. See [`mix`](crate::mix).
+    /// Several data sets, joined by [`Dataset::concat`](crate::Dataset::concat), by weight. See `mix`.
     Mix {
         /// Samples of each data set.
         lengths: Vec<u64>,
@@ -132,7 +139,7 @@ pub enum OnError {
     Replace,
 }
 
-/// How pictures are decoded.
+/// How images are decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecodeMode {
@@ -145,40 +152,70 @@ pub enum DecodeMode {
     None,
 }
 
-/// Element type of image tensors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ImageDType {
-    /// 32-bit float in \[0, 1\], or normalised.
-    #[default]
-    Float32,
-    /// IEEE half precision.
-    Float16,
-    /// The upper half of a float32, rounded to nearest even.
-    BFloat16,
-    /// 0..=255, as decoded.
-    UInt8,
-}
-
-/// Order of an image tensor's dimensions.
+/// What becomes of a number that a sample lacks, in fields that samples may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MemoryFormat {
-    /// `[batch, channel, row, column]`.
+pub enum OnMissing {
+    /// 0 (NaN for floats), and a column `NAME.valid` that says which samples have it.
     #[default]
-    ChannelsFirst,
-    /// `[batch, row, column, channel]` in memory.
-    ChannelsLast,
+    Mask,
+    /// NaN; integers become floats.
+    Nan,
+    /// The sample is bad.
+    Error,
 }
 
-/// The transforms of one image field: one list, or several named views of the same picture.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The transforms of one image field: one list, or several named views of the same image.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum FieldTransforms {
     /// One result.
     Single(Vec<Transform>),
     /// One result per view, each with its own random draws, all from one read of the sample.
     Views(BTreeMap<String, Vec<Transform>>),
+}
+
+impl FieldTransforms {
+    /// Every view's list.
+    pub(crate) fn lists(&self) -> Vec<&Vec<Transform>> {
+        match self {
+            FieldTransforms::Single(list) => vec![list],
+            FieldTransforms::Views(views) => views.values().collect(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn lists_mut(&mut self) -> Vec<&mut Vec<Transform>> {
+        match self {
+            FieldTransforms::Single(list) => vec![list],
+            FieldTransforms::Views(views) => views.values_mut().collect(),
+        }
+    }
+}
+
+/// By hand, because a derived reader of untagged enums says only that nothing fits, and not what is wrong.
+impl<'de> Deserialize<'de> for FieldTransforms {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(FieldTransformsVisitor)
+    }
+}
+
+struct FieldTransformsVisitor;
+
+impl<'de> Visitor<'de> for FieldTransformsVisitor {
+    type Value = FieldTransforms;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a list of transforms, or several by view")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> std::result::Result<Self::Value, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(FieldTransforms::Single)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, views: A) -> std::result::Result<Self::Value, A::Error> {
+        BTreeMap::deserialize(MapAccessDeserializer::new(views)).map(FieldTransforms::Views)
+    }
 }
 
 /// A loader's settings. Build it from [`LoaderOptions::default`] with the `with_…` methods, or as JSON.
@@ -197,6 +234,9 @@ pub struct LoaderOptions {
     pub sampler: Option<Sampler>,
     /// Transforms by image field.
     pub transforms: BTreeMap<String, FieldTransforms>,
+    /// Image columns that come as 8-bit rows × columns × channels, whatever `dtype` and `memory_format` say: for a
+    /// consumer that goes on with the pixels.
+    pub pixels: Vec<String>,
     /// Load only these fields; all if `None`.
     pub fields: Option<Vec<String>>,
     /// Worker threads; 0 for as many as this process may use.
@@ -208,24 +248,27 @@ pub struct LoaderOptions {
     /// Number of processes that share each epoch.
     pub world_size: u64,
     /// Element type of image tensors.
-    pub dtype: ImageDType,
+    pub dtype: DType,
     /// Order of image dimensions.
     pub memory_format: MemoryFormat,
-    /// How pictures are decoded.
+    /// How images are decoded.
     pub decode: DecodeMode,
+    /// What becomes of numbers that samples lack.
+    pub missing: OnMissing,
     /// What to do with a bad sample.
     pub on_error: OnError,
-    /// With skip or replace: give up after this many bad samples, in a row or in all. `None`: 100 in a row, 1 % in all.
+    /// With skip or replace: more different bad samples than this, in a row or in all, are an error. `None`: 100 in a row;
+    /// in all 1 % of the data set, and at least 100.
     pub max_errors: Option<u64>,
     /// Give up when no batch came for this many seconds.
     pub timeout: Option<f64>,
-    /// At most this many bytes of batch memory in flight.
+    /// At most this many bytes of batch memory in flight, ragged values included; one batch is always let in.
     pub memory_budget: Option<u64>,
     /// Keep the threads between epochs.
     pub persistent_workers: bool,
     /// Adjust threads and batches ahead from epoch to epoch, by what was slow. Never changes what batches hold.
     pub auto_tune: bool,
-    /// Refuse pictures with more pixels than this.
+    /// Refuse images with more pixels than this.
     pub max_pixels: u64,
 }
 
@@ -238,13 +281,15 @@ impl Default for LoaderOptions {
             drop_last: false,
             sampler: None,
             transforms: BTreeMap::new(),
+            pixels: Vec::new(),
             fields: None,
             num_workers: 0,
             prefetch: None,
             rank: 0,
             world_size: 1,
-            dtype: ImageDType::Float32,
+            dtype: DType::F32,
             memory_format: MemoryFormat::ChannelsFirst,
+            missing: OnMissing::Mask,
             decode: DecodeMode::Exact,
             on_error: OnError::Raise,
             max_errors: None,
@@ -282,6 +327,8 @@ setters! {
     with_drop_last: drop_last = bool;
     /// Which samples in which order, instead of `shuffle`.
     with_sampler: sampler = Sampler;
+    /// Image columns that come as 8-bit rows × columns × channels.
+    with_pixels: pixels = Vec<String>;
     /// Load only these fields.
     with_fields: fields = Vec<String>;
     /// Worker threads; 0 for as many as this process may use.
@@ -289,10 +336,12 @@ setters! {
     /// Batches to be ready ahead of the consumer.
     with_prefetch: prefetch = usize;
     /// Element type of image tensors.
-    with_dtype: dtype = ImageDType;
+    with_dtype: dtype = DType;
     /// Order of image dimensions.
     with_memory_format: memory_format = MemoryFormat;
-    /// How pictures are decoded.
+    /// What becomes of numbers that samples lack.
+    with_missing: missing = OnMissing;
+    /// How images are decoded.
     with_decode: decode = DecodeMode;
     /// What to do with a bad sample.
     with_on_error: on_error = OnError;
@@ -306,7 +355,7 @@ setters! {
     with_persistent_workers: persistent_workers = bool;
     /// Whether to adjust threads and batches ahead from epoch to epoch.
     with_auto_tune: auto_tune = bool;
-    /// Refuse pictures with more pixels than this.
+    /// Refuse images with more pixels than this.
     with_max_pixels: max_pixels = u64;
 }
 
@@ -354,6 +403,11 @@ impl LoaderOptions {
         serde_json::from_str(text).map_err(|e| Error::option("options", e.to_string()))
     }
 
+    /// How long to wait for a batch; `None` is for ever, and so is a time that no clock reaches.
+    pub fn patience(&self) -> Option<Duration> {
+        self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+
     /// An error for the first setting that cannot be, whatever the data.
     pub fn check(&self) -> Result<()> {
         let bad = |knob: &str, reason: String| Err(Error::option(knob, reason));
@@ -362,6 +416,9 @@ impl LoaderOptions {
         }
         if self.world_size == 0 || self.rank >= self.world_size {
             return bad("rank", format!("{} is not below world_size {}", self.rank, self.world_size));
+        }
+        if self.world_size > MOST_RANKS {
+            return bad("world_size", format!("{} is more than {MOST_RANKS}", self.world_size));
         }
         if self.prefetch == Some(0) || self.prefetch.is_some_and(|p| p > 4096) {
             return bad("prefetch", "must be between 1 and 4096".to_owned());
@@ -437,11 +494,29 @@ mod tests {
     }
 
     #[test]
+    fn a_timeout_that_no_clock_reaches_is_none() {
+        assert_eq!(LoaderOptions::default().with_timeout(1e20).patience(), None);
+        let half = LoaderOptions::default().with_timeout(0.5);
+        assert_eq!(half.patience(), Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn wrong_transforms_are_named() {
+        let text = r#"{"transforms": {"image": [{"op": "CenterCrop", "size": [-3, 5]}]}}"#;
+        let message = LoaderOptions::from_json(text).unwrap_err().to_string();
+        assert!(message.contains("-3") && message.contains("u32"), "{message}");
+        let text = r#"{"transforms": {"image": {"a": [{"op": "Blurr"}]}}}"#;
+        let message = LoaderOptions::from_json(text).unwrap_err().to_string();
+        assert!(message.contains("Blurr") && message.contains("GaussianBlur"), "{message}");
+    }
+
+    #[test]
     fn impossible_settings_are_refused() {
         let base = LoaderOptions::default;
         for (bad, knob) in [
             (base().with_batch_size(0), "batch_size"),
             (base().with_rank(2, 2), "rank"),
+            (base().with_rank(0, 1 << 61), "world_size"),
             (base().with_prefetch(0), "prefetch"),
             (base().with_timeout(-1.0), "timeout"),
             (base().with_max_errors(3), "max_errors"),

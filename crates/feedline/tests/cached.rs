@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use feedline::{Dataset, DatasetSpec, Sample, StoredImage};
+use feedline::dataset::DatasetSpec;
+use feedline::field::ImageEncoding;
+use feedline::{Dataset, Sample};
 use feedline_pixels::{Size, turbo};
 
 fn picture(number: u8) -> Vec<u8> {
@@ -28,10 +30,10 @@ fn all(dataset: &Dataset) -> Vec<Sample> {
 }
 
 fn values(samples: &[Sample]) -> Vec<String> {
-    // The pack adds what it knows of a picture (its seek index, its size); the stored bytes and all else are the same.
+    // The pack adds what it knows of an image (its seek index, its size); the stored bytes and all else are the same.
     let shown = |s: &Sample| {
-        let value = |(name, v): &(String, feedline::OwnedValue)| match v {
-            feedline::OwnedValue::Image { bytes, .. } => format!("{name}={bytes:?}"),
+        let value = |(name, v): &(String, feedline::owned::OwnedValue)| match v {
+            feedline::owned::OwnedValue::Image { bytes, .. } => format!("{name}={bytes:?}"),
             other => format!("{name}={other:?}"),
         };
         s.fields.iter().map(value).collect::<Vec<_>>().join(" ")
@@ -53,7 +55,7 @@ fn wait(dataset: &Dataset) {
 fn samples_are_the_same_before_and_after() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = images(data.path(), 20);
-    let cached = source.cached(cache.path(), StoredImage::Jpeg).unwrap();
+    let cached = source.cached(cache.path(), ImageEncoding::Jpeg).unwrap();
     assert_eq!((cached.fingerprint(), cached.schema()), (source.fingerprint(), source.schema()));
     assert_eq!(values(&all(&cached)), values(&all(&source)));
     wait(&cached);
@@ -68,8 +70,8 @@ fn samples_are_the_same_before_and_after() {
 fn a_second_opening_reads_the_pack_at_once() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = images(data.path(), 8);
-    wait(&source.cached(cache.path(), StoredImage::Jpeg).unwrap());
-    let again = source.cached(cache.path(), StoredImage::Jpeg).unwrap();
+    wait(&source.cached(cache.path(), ImageEncoding::Jpeg).unwrap());
+    let again = source.cached(cache.path(), ImageEncoding::Jpeg).unwrap();
     assert!(again.copy_status().unwrap().complete);
     let text = serde_json::to_string(again.spec().unwrap()).unwrap();
     let elsewhere = serde_json::from_str::<DatasetSpec>(&text).unwrap().open().unwrap();
@@ -78,11 +80,35 @@ fn a_second_opening_reads_the_pack_at_once() {
 }
 
 #[test]
+fn a_pack_of_another_user_is_not_trusted() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = images(data.path(), 8);
+    let first = source.cached(cache.path(), ImageEncoding::Jpeg).unwrap();
+    wait(&first);
+    let folder = first.copy_status().unwrap().folder;
+    let part =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
+    // Only the administrator can give a file away.
+    if std::os::unix::fs::chown(part.unwrap(), Some(54321), None).is_err() {
+        return;
+    }
+    let again = source.cached(cache.path(), ImageEncoding::Jpeg).unwrap();
+    assert!(!again.copy_status().unwrap().complete);
+    assert_eq!(values(&all(&again)), values(&all(&source)));
+    let begun = Instant::now();
+    while again.copy_status().unwrap().failure.is_none() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let failure = again.copy_status().unwrap().failure.unwrap();
+    assert!(failure.contains("another user") && failure.contains("cache folder of your own"), "{failure}");
+}
+
+#[test]
 fn changed_data_never_meet_an_old_pack() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let first = images(data.path(), 8).cached(cache.path(), StoredImage::Jpeg).unwrap();
+    let first = images(data.path(), 8).cached(cache.path(), ImageEncoding::Jpeg).unwrap();
     wait(&first);
-    let second = images(data.path(), 9).cached(cache.path(), StoredImage::Jpeg).unwrap();
+    let second = images(data.path(), 9).cached(cache.path(), ImageEncoding::Jpeg).unwrap();
     assert_ne!(first.copy_status().unwrap().folder, second.copy_status().unwrap().folder);
     wait(&second);
     assert_eq!(second.len(), 9);
@@ -92,7 +118,7 @@ fn changed_data_never_meet_an_old_pack() {
 fn two_at_once_share_one_pack() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = images(data.path(), 30);
-    let both = [(), ()].map(|()| source.cached(cache.path(), StoredImage::Jpeg).unwrap());
+    let both = [(), ()].map(|()| source.cached(cache.path(), ImageEncoding::Jpeg).unwrap());
     both.iter().for_each(wait);
     assert_eq!(both[0].copy_status().unwrap().folder, both[1].copy_status().unwrap().folder);
     assert_eq!(values(&all(&both[0])), values(&all(&both[1])));
@@ -101,6 +127,6 @@ fn two_at_once_share_one_pack() {
 #[test]
 fn encodings_that_change_bytes_are_refused() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let message = images(data.path(), 2).cached(cache.path(), StoredImage::Rgb).unwrap_err().to_string();
+    let message = images(data.path(), 2).cached(cache.path(), ImageEncoding::Rgb).unwrap_err().to_string();
     assert!(message.contains("rgb"), "{message}");
 }

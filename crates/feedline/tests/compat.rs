@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
-use feedline::{
-    DType, Dataset, EncodedImage, FieldSpec, ImageEncoder, ImageEncoding, ImageInput, ImageMeta, Kind,
-    OnPackError, OwnedValue, PackOptions, PackWriter, Sample, Schema, verify,
+use feedline::field::{FieldSpec, ImageEncoding, ImageMeta, Schema};
+use feedline::format::{
+    EncodedImage, ImageEncoder, ImageInput, OnPackError, PackOptions, PackWriter, verify,
 };
+use feedline::owned::OwnedValue;
+use feedline::{DType, Dataset, Kind, Sample};
 
 fn fixture() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/compat/pack-v1")

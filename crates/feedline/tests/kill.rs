@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedline::{Dataset, EncodedImage, ImageEncoder, ImageInput, KeepImages, PackOptions, pack, verify};
+use feedline::format::{EncodedImage, ImageEncoder, ImageInput, KeepImages, PackOptions, verify};
+use feedline::{Dataset, pack};
 
 const HELPER: &str = "FEEDLINE_PACK_HELPER";
 const ROUNDS: u64 = 24;

@@ -7,10 +7,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use feedline::{
-    Dataset, EncodedImage, Error, ImageEncoder, ImageInput, OnPackError, OwnedValue, PackOptions, PackWriter,
-    Progress, Sample, commit_pack, pack, plan_pack, verify, write_part,
+use feedline::format::{
+    EncodedImage, ImageEncoder, ImageInput, OnPackError, PackOptions, PackWriter, Progress, commit_pack,
+    plan_pack, verify, write_part,
 };
+use feedline::owned::OwnedValue;
+use feedline::{Dataset, Error, Sample, pack};
 
 struct Photos {
     root: tempfile::TempDir,
@@ -36,7 +38,7 @@ impl Photos {
         self.root.path().join(name)
     }
 
-    fn pack(&self, name: &str, options: &PackOptions) -> feedline::Result<feedline::PackReport> {
+    fn pack(&self, name: &str, options: &PackOptions) -> feedline::Result<feedline::format::PackReport> {
         pack(&**self.open().format(), self.path(name), options, &())
     }
 }

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use feedline::{
-    Dataset, DecodeMode, DiskCache, Loader, LoaderOptions, OpenOptions, PackOptions, ReadingOptions, Shuffle,
-    Storage, pack,
-};
+use feedline::format::{PackOptions, ReadingOptions};
+use feedline::source::{DiskCache, Storage};
+use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, Shuffle, pack};
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
 use support::{bitmap, tar};
 
 const HELPER: &str = "FEEDLINE_CACHE_HELPER";
 
-/// The same pictures as every format that can be written here, below `bucket/`: (what to open, name).
+/// The same images as every format that can be written here, below `bucket/`: (what to open, name).
 const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
 
 fn storage(endpoint: &str, more: &[(&str, &str)]) -> Storage {
@@ -28,7 +27,7 @@ fn open(uri: &str, storage: &Storage) -> feedline::Result<Dataset> {
     Dataset::open_all(&[uri.to_owned()], &OpenOptions { storage: storage.clone(), ..OpenOptions::default() })
 }
 
-/// A folder that an S3 server shows as one bucket, with `count` pictures in every format.
+/// A folder that an S3 server shows as one bucket, with `count` images in every format.
 fn bucket(count: usize, side: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let bucket = root.path().join("bucket");

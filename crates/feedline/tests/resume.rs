@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use feedline::{
-    Dataset, Error, FieldSet, FieldSpec, Fingerprint, Format, Kind, Loader, LoaderOptions, Location, Result,
-    SampleBuffer, Sampler, Schema, Shuffle, State, Value,
-};
+use feedline::error::Location;
+use feedline::field::{FieldSpec, Schema};
+use feedline::format::Format;
+use feedline::order::State;
+use feedline::sample::{FieldSet, Fingerprint, SampleBuffer, Value};
+use feedline::{Dataset, Error, Kind, Loader, LoaderOptions, Result, Sampler, Shuffle};
 
 /// Samples that are only numbers; every seventh is of class 1.
 #[derive(Debug)]
@@ -38,6 +40,10 @@ impl Format for Numbers {
         Location::new("numbers").with_sample(sample)
     }
 }
+
+impl feedline::format::Index for Numbers {}
+
+impl feedline::format::Extents for Numbers {}
 
 fn numbers(length: u64) -> Dataset {
     let schema = Schema { fields: vec![FieldSpec::new("label", Kind::Int)], classes: None };
@@ -126,7 +132,7 @@ fn another_run_is_refused_with_the_difference() {
 
 #[test]
 fn a_mixture_draws_by_weight_and_may_change_them() {
-    let (dataset, sampler) = feedline::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
+    let (dataset, sampler) = feedline::loader::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
     let loader =
         Loader::new(dataset, LoaderOptions::default().with_batch_size(40).with_sampler(sampler)).unwrap();
     let share = |epoch| {
@@ -137,6 +143,33 @@ fn a_mixture_draws_by_weight_and_may_change_them() {
     loader.set_weights(&[1.0, 1.0]).unwrap();
     assert_eq!(share(1), 20);
     assert!(loader.set_weights(&[1.0]).is_err());
+}
+
+#[test]
+fn weights_set_within_an_epoch_do_not_change_how_it_goes_on() {
+    let make = || {
+        let (dataset, sampler) =
+            feedline::loader::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
+        Loader::new(dataset, LoaderOptions::default().with_batch_size(8).with_sampler(sampler)).unwrap()
+    };
+    let loader = make();
+    let mut epoch = loader.epoch(0).unwrap();
+    epoch.next_batch().unwrap().unwrap();
+    loader.set_weights(&[1.0, 0.0]).unwrap();
+    let text = serde_json::to_string(&epoch.state()).unwrap();
+    let state = State::from_json(&text).unwrap();
+    assert_eq!(state.identity.weights, Some(vec![1.0, 3.0]));
+    assert_eq!(state.next_weights, Some(vec![1.0, 0.0]));
+    let rest: Vec<_> = epoch.map(|batch| indices(&batch.unwrap())).collect();
+    let fresh = make();
+    let resumed = fresh.resume(&state).unwrap();
+    assert_eq!(resumed.state(), state);
+    assert_eq!(resumed.map(|batch| indices(&batch.unwrap())).collect::<Vec<_>>(), rest);
+    let whole = |loader: &Loader| -> Vec<_> {
+        loader.epoch(1).unwrap().map(|batch| indices(&batch.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(whole(&fresh), whole(&loader));
+    assert!(whole(&fresh).concat().iter().all(|index| *index < 10));
 }
 
 #[test]

@@ -9,7 +9,7 @@ original's own random generator, and take 8 bytes per sample and the time to shu
 costs and what it follows.
 """
 
-from .epochs import Order, PerEpoch, Split
+from .epochs import Order, PerEpoch, Split, SubsetRandom
 from .ffcv import FfcvQuasiRandom, FfcvRandom
 from .litdata import LitData
 from .mosaic import Mosaic
@@ -33,7 +33,12 @@ __all__ = [
     "Sequential",
     "Slipstream",
     "Split",
+    "SubsetRandom",
     "TorchDistributed",
     "TorchRandom",
     "Weighted",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from feedline.errors import OptionError
 
-from .own import Sampler
+from .own import Sampler, whole_numbers
 
 Ids = npt.NDArray[np.int64]
 
@@ -29,6 +29,8 @@ class Split:
     """Ranks."""
     drop_last: bool
     """Whether a last batch that is not full is left out."""
+    seed: int = 0
+    """The loader's own seed: for orders that have none."""
 
 
 class Order(Sampler):
@@ -66,7 +68,7 @@ class PerEpoch(Order):
     """What an object with a method `indices(epoch)` becomes: its list for every epoch, dealt out over all ranks.
 
     Every epoch must have as many samples as the first. The method is asked when an epoch begins, and must give the same
-    answer on all ranks and when a run is gone on with. If the object has a `name`, saved states tell orders apart by
+    answer on all ranks and when a run is resumed. If the object has a `name`, saved states tell orders apart by
     it.
 
     >>> import feedline as fl, numpy as np
@@ -99,6 +101,40 @@ class PerEpoch(Order):
         return f"PerEpoch({self.source!r})"
 
 
+class SubsetRandom(Order):
+    """These samples and no others, shuffled anew in every epoch from the loader's seed.
+
+    What torch's `SubsetRandomSampler` becomes.
+
+    >>> import feedline as fl
+    >>> knobs = {"sampler": SubsetRandom([1, 4, 7]), "decode": "none", "output": "numpy"}
+    >>> with fl.Loader(fl.open(example_folder), **knobs) as loader:
+    ...     [sorted(batch["index"].tolist()) for batch in loader]
+    [[1, 4, 7]]
+    """
+
+    def __init__(self, indices: npt.ArrayLike) -> None:
+        self.indices = whole_numbers(indices)
+
+    def everyone(self, epoch: int, split: Split) -> Ids:
+        """A permutation of the samples."""
+        return np.random.default_rng([split.seed, epoch]).permutation(self.indices)
+
+    def name(self, split: Split) -> str:
+        """With a digest of the samples."""
+        del split  # the seed stands in the state anyway
+        return f"shuffled subset of {len(self.indices)} #{digest(self.indices)}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SubsetRandom) and np.array_equal(self.indices, other.indices)
+
+    def __hash__(self) -> int:
+        return hash(self.indices.tobytes())
+
+    def __repr__(self) -> str:
+        return f"SubsetRandom(<{len(self.indices)} indices>)"
+
+
 class Timetable:
     """An order together with the run it is for. Remembers the latest epoch: its length is asked before its content."""
 
@@ -123,18 +159,6 @@ class Timetable:
         if self._latest is None or self._latest[0] != number:
             self._latest = (number, self._order.everyone(number, self._split))
         return self._latest[1]
-
-
-def whole_numbers(indices: Any) -> Ids:
-    """A list of samples as the engine takes it; an error for anything else."""
-    array = np.asarray(indices) if hasattr(indices, "__array__") else np.asarray(list(indices))
-    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-        raise OptionError("sampler: not a list of whole numbers")
-    ids = np.ascontiguousarray(array, dtype="<i8")
-    negative = ids[ids < 0]
-    if negative.size:
-        raise OptionError(f"sampler: index {negative[0]} is negative")
-    return ids
 
 
 def dealt(lists: Ids, batch_size: int) -> Ids:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from feedline._checks import flag, listed, path, whole
 from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
 from .mersenne import Words
-from .torch import TorchDistributed
+from .own import settle, whole_numbers
+from .torch import SEEDS, TorchDistributed
 
 _SEEDS_PER_RUN = 912_300
 _HEADER = np.dtype([("version", "<u2"), ("fields", "<u2"), ("page", "<u4"), ("samples", "<u8"), ("allocations", "<u8")])
@@ -32,6 +34,9 @@ class FfcvRandom(Order):
 
     seed: int = 0
     distributed: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, seed=whole("seed", self.seed, high=SEEDS), distributed=flag("distributed", self.distributed))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """NumPy's permutation, or torch's over ranks."""
@@ -55,14 +60,15 @@ class FfcvQuasiRandom(Order):
     """
 
     def __init__(self, pages: Iterable[Iterable[int]], seed: int = 0) -> None:
-        self.pages = [[int(sample) for sample in page] for page in pages]
-        self.seed = int(seed)
+        found = listed("pages", pages, "the samples of each page")
+        self.pages: list[list[int]] = [whole_numbers(page, "pages").tolist() for page in found]
+        self.seed = whole("seed", seed)
         self._shuffled: tuple[int, list[list[int]]] = (-1, self.pages)
 
     @classmethod
     def of(cls, file: str | os.PathLike[str], seed: int = 0) -> FfcvQuasiRandom:
         """The order of this `.beton`."""
-        return cls(_pages(Path(file)), seed)
+        return cls(_pages(Path(path("file", file))), seed)
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """One list: FFCV has this order for one process only."""

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from feedline._checks import flag, path, whole
 from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
+from .own import settle, whole_numbers
 
 # A worker's share: chunks by number, with the part of each that is its own as sample numbers.
 _Share = list[tuple[int, range]]
@@ -47,11 +49,10 @@ class LitData(Order):
         shuffle: bool = True,
         window: int | None = 256,
     ) -> None:
-        object.__setattr__(self, "chunks", tuple(int(size) for size in chunks))
-        object.__setattr__(self, "seed", int(seed))
-        object.__setattr__(self, "num_workers", max(1, int(num_workers)))
-        object.__setattr__(self, "shuffle", bool(shuffle))
-        object.__setattr__(self, "window", None if window is None else int(window))
+        sizes = tuple(whole_numbers(chunks, "chunks").tolist())
+        settle(self, chunks=sizes, seed=whole("seed", seed, high=2**32 - 1))
+        settle(self, num_workers=max(1, whole("num_workers", num_workers, high=2**16)))
+        settle(self, shuffle=flag("shuffle", shuffle), window=None if window is None else whole("window", window))
 
     @classmethod
     def of(
@@ -64,7 +65,7 @@ class LitData(Order):
         window: int | None = 256,
     ) -> LitData:
         """The order of the data set in this folder."""
-        index = Path(folder)
+        index = Path(path("folder", folder))
         index = index / "index.json" if index.is_dir() else index
         try:
             sizes = [int(chunk["chunk_size"]) for chunk in json.loads(index.read_text())["chunks"]]

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from feedline._checks import flag, path, shown, whole
 from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
+from .own import settle, whole_numbers
 
 _Spans = list[tuple[int, int]]
 
@@ -51,16 +53,21 @@ class Mosaic(Order):
         nodes: int = 1,
         shuffle: bool = True,
     ) -> None:
-        if method not in _METHODS:
-            raise OptionError(f"sampler: {method!r} is none of {', '.join(_METHODS)}")
-        canonical = num_canonical_nodes or (64 * nodes if method in ("py1s", "py2s") else nodes)
+        if not isinstance(method, str) or method not in _METHODS:
+            raise OptionError(f"method: {shown(method)} is none of {', '.join(_METHODS)}")
+        many = 2**31
+        nodes = whole("nodes", nodes, 1, many)
+        default = 64 * nodes if method in ("py1s", "py2s") else nodes
+        canonical = (
+            default if num_canonical_nodes is None else whole("num_canonical_nodes", num_canonical_nodes, 0, many)
+        )
+        canonical = canonical or default
         if canonical % nodes and nodes % canonical:
             raise OptionError(f"sampler: neither of {canonical} canonical and {nodes} physical nodes divides the other")
-        block = block_size or max(4_000_000 // canonical, 1 << 18)
-        given = {"shards": tuple(int(size) for size in shards), "method": method, "seed": int(seed)}
-        more = {"num_canonical_nodes": canonical, "block_size": block, "nodes": int(nodes), "shuffle": bool(shuffle)}
-        for name, value in {**given, **more}.items():
-            object.__setattr__(self, name, value)
+        block = 0 if block_size is None else whole("block_size", block_size, high=2**53)
+        settle(self, shards=tuple(whole_numbers(shards, "shards").tolist()), method=method)
+        settle(self, seed=whole("seed", seed), shuffle=flag("shuffle", shuffle), nodes=nodes)
+        settle(self, num_canonical_nodes=canonical, block_size=block or max(4_000_000 // canonical, 1 << 18))
 
     @classmethod
     def of(
@@ -75,7 +82,7 @@ class Mosaic(Order):
         shuffle: bool = True,
     ) -> Mosaic:
         """The order of the data set in this folder."""
-        index = Path(folder)
+        index = Path(path("folder", folder))
         index = index / "index.json" if index.is_dir() else index
         try:
             sizes = [int(shard["samples"]) for shard in json.loads(index.read_text())["shards"]]

@@ -9,12 +9,37 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from feedline._checks import flag, maybe, refuse, shown, text, whole
+from feedline._signatures import Called
 from feedline.errors import OptionError
 
-__all__ = ["Balanced", "Block", "Buckets", "Indices", "Random", "Sampler", "Sequential", "Weighted"]
+__all__ = ["Balanced", "Block", "Buckets", "Indices", "Random", "Sampler", "Sequential", "Weighted", "whole_numbers"]
+
+_count = maybe(whole)
 
 
-class Sampler:
+def settle(sampler: object, **values: object) -> None:
+    """Sets attributes of a frozen dataclass while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(sampler, name, value)
+
+
+def whole_numbers(indices: Any, name: str = "sampler") -> npt.NDArray[np.int64]:
+    """A list of samples as the engine takes it; an error for anything else."""
+    try:
+        array = np.asarray(indices) if hasattr(indices, "__array__") else np.asarray(list(indices))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        refuse(name, indices, "a list of whole numbers")
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise OptionError(f"{name}: not a list of whole numbers: {shown(indices)}")
+    ids = np.ascontiguousarray(array, dtype="<i8")
+    negative = ids[ids < 0]
+    if negative.size:
+        raise OptionError(f"{name}: index {negative[0]} is negative")
+    return ids
+
+
+class Sampler(metaclass=Called):
     """The base of all samplers."""
 
     _kind = ""
@@ -54,6 +79,10 @@ class Random(Sampler):
     replacement: bool = False
     num_samples: int | None = None
 
+    def __post_init__(self) -> None:
+        settle(self, replacement=flag("replacement", self.replacement))
+        settle(self, num_samples=_count("num_samples", self.num_samples))
+
 
 @dataclass(frozen=True)
 class Block(Sampler):
@@ -67,6 +96,11 @@ class Block(Sampler):
 
     block: int | None = None
     window: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("block", "window"):
+            value = getattr(self, name)
+            settle(self, **{name: None if value is None else whole(name, value, low=1)})
 
 
 @dataclass(frozen=True)
@@ -82,6 +116,9 @@ class Balanced(Sampler):
     field: str = "label"
     num_samples: int | None = None
 
+    def __post_init__(self) -> None:
+        settle(self, field=text("field", self.field), num_samples=_count("num_samples", self.num_samples))
+
 
 class Weighted(Sampler):
     """Samples by weight, as torch's `WeightedRandomSampler`.
@@ -95,12 +132,18 @@ class Weighted(Sampler):
     def __init__(
         self, weights: npt.ArrayLike | Iterable[float], num_samples: int | None = None, *, replacement: bool = True
     ) -> None:
-        given = weights if hasattr(weights, "__array__") or isinstance(weights, Sequence) else list(weights)  # type: ignore[arg-type]
-        self.weights = np.ascontiguousarray(given, dtype="<f8")
-        if self.weights.ndim != 1:
-            raise OptionError(f"sampler: weights have {self.weights.ndim} dimensions, not one")
-        self.num_samples = num_samples
-        self.replacement = bool(replacement)
+        try:
+            given = weights if hasattr(weights, "__array__") or isinstance(weights, Sequence) else list(weights)  # type: ignore[arg-type]
+            self.weights = np.ascontiguousarray(given)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            refuse("weights", weights, "a list of numbers")
+        if self.weights.ndim != 1 or isinstance(weights, (str, bytes)):
+            refuse("weights", weights, "a list of numbers, one per sample")
+        if self.weights.dtype.kind not in "fiub" and self.weights.size:
+            refuse("weights", weights, "a list of numbers")
+        self.weights = self.weights.astype("<f8")
+        self.num_samples = _count("num_samples", num_samples)
+        self.replacement = flag("replacement", replacement)
 
     def to_spec(self) -> dict[str, Any]:
         """Without the weights."""
@@ -136,13 +179,7 @@ class Indices(Sampler):
     _kind = "indices"
 
     def __init__(self, indices: npt.ArrayLike | Iterable[int]) -> None:
-        array = np.asarray(indices) if hasattr(indices, "__array__") else np.asarray(list(indices))  # type: ignore[arg-type]
-        if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-            raise OptionError("sampler: not a list of whole numbers")
-        self.indices = np.ascontiguousarray(array, dtype="<i8")
-        negative = self.indices[self.indices < 0]
-        if negative.size:
-            raise OptionError(f"sampler: index {negative[0]} is negative")
+        self.indices = whole_numbers(indices)
 
     def to_spec(self) -> dict[str, Any]:
         """Without the indices."""
@@ -183,7 +220,18 @@ class Buckets(Sampler):
     def __init__(
         self, sizes: Iterable[Sequence[int]] | None = None, *, field: str | None = None, shuffle: bool = True
     ) -> None:
-        pairs = tuple((int(height), int(width)) for height, width in sizes or ())
-        object.__setattr__(self, "sizes", pairs)
-        object.__setattr__(self, "field", field)
-        object.__setattr__(self, "shuffle", bool(shuffle))
+        settle(self, sizes=pairs_of_sizes(() if sizes is None else sizes))
+        settle(self, field=None if field is None else text("field", field), shuffle=flag("shuffle", shuffle))
+
+
+def pairs_of_sizes(sizes: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs of (height, width)."""
+    allowed = "a list of (height, width)"
+    try:
+        pairs = [tuple(pair) for pair in sizes]
+    except (TypeError, ValueError, RuntimeError):
+        refuse("sizes", sizes, allowed)
+    if isinstance(sizes, (str, bytes)) or any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 - height and width
+        refuse("sizes", sizes, allowed)
+    most = 2**32 - 1
+    return tuple((whole("sizes", high, 1, most), whole("sizes", wide, 1, most)) for high, wide in pairs)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from feedline._checks import whole
+
 from .epochs import Ids, Order, Split
+from .own import settle
 from .torch import strided
 
 
@@ -19,6 +22,9 @@ class Slipstream(Order):
     """
 
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        settle(self, seed=whole("seed", self.seed))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """A permutation, filled up from its beginning to a multiple of the ranks."""

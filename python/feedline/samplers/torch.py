@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from feedline._checks import flag, whole
 from feedline.errors import OptionError
 
 from .epochs import Ids, Order, Split
 from .mersenne import Words
+from .own import settle
+
+SEEDS = 2**63 - 1 - 2**32
+"""The largest seed: torch takes 63 bits, and epochs are added to it."""
 
 # From here on torch draws 64-bit words.
 _LARGE = 0xFFFF_FFFF // 20
@@ -36,6 +41,10 @@ class TorchRandom(Order):
     seed: int = 0
     loader: bool = True
     per_epoch: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, seed=whole("seed", self.seed, high=SEEDS))
+        settle(self, loader=flag("loader", self.loader), per_epoch=flag("per_epoch", self.per_epoch))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """One list: this order knows no ranks."""
@@ -69,6 +78,10 @@ class TorchDistributed(Order):
     seed: int = 0
     shuffle: bool = True
     drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, seed=whole("seed", self.seed, high=SEEDS))
+        settle(self, shuffle=flag("shuffle", self.shuffle), drop_last=flag("drop_last", self.drop_last))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """Ranks take turns over one permutation."""

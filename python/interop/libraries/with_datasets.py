@@ -56,6 +56,7 @@ def read(folder, into):
     rows = [one for file in files for one in pyarrow.parquet.read_table(file).to_pylist()]
     through = datasets.load_dataset("parquet", data_files=[str(file) for file in files], split="train")
     assert len(through) == len(rows)
+    assert list(through.features) == list(rows[0])
     save(into, [{name: _image(value) for name, value in one.items()} for one in rows])
 
 

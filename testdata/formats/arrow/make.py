@@ -57,16 +57,33 @@ def rows():
         }
 
 
-SCHEMA = pa.schema([
-    ("i8", pa.int8()), ("u64", pa.uint64()), ("flag", pa.bool_()), ("half", pa.float16()), ("f32", pa.float32()),
-    ("f64", pa.float64()), ("text", pa.string()), ("large", pa.large_string()), ("bin", pa.binary()),
-    ("pic", pa.large_binary()), ("fixed", pa.binary(3)), ("when", pa.timestamp("ms")), ("day", pa.date32()),
-    ("price", pa.decimal128(10, 2)), ("vec", pa.list_(pa.float64())), ("box", pa.list_(pa.list_(pa.int32(), 4))),
-    ("mask", pa.large_list(pa.list_(pa.bool_()))), ("words", pa.list_(pa.string())),
-    ("meta", pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])),
-    ("cat", pa.dictionary(pa.int8(), pa.string())), ("view", pa.string_view()), ("maybe", pa.int64()),
-    ("none", pa.null()),
-])
+SCHEMA = pa.schema(
+    [
+        ("i8", pa.int8()),
+        ("u64", pa.uint64()),
+        ("flag", pa.bool_()),
+        ("half", pa.float16()),
+        ("f32", pa.float32()),
+        ("f64", pa.float64()),
+        ("text", pa.string()),
+        ("large", pa.large_string()),
+        ("bin", pa.binary()),
+        ("pic", pa.large_binary()),
+        ("fixed", pa.binary(3)),
+        ("when", pa.timestamp("ms")),
+        ("day", pa.date32()),
+        ("price", pa.decimal128(10, 2)),
+        ("vec", pa.list_(pa.float64())),
+        ("box", pa.list_(pa.list_(pa.int32(), 4))),
+        ("mask", pa.large_list(pa.list_(pa.bool_()))),
+        ("words", pa.list_(pa.string())),
+        ("meta", pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])),
+        ("cat", pa.dictionary(pa.int8(), pa.string())),
+        ("view", pa.string_view()),
+        ("maybe", pa.int64()),
+        ("none", pa.null()),
+    ]
+)
 
 
 def table():
@@ -119,8 +136,14 @@ def main():
         "zstd": {"compression": "zstd", "write_page_index": True, "data_page_size": 64, "write_batch_size": 1},
         "lz4": {"compression": "lz4", "write_page_checksum": True},
         "brotli": {"compression": "brotli", "data_page_version": "2.0", "use_dictionary": False},
-        "delta": {"use_dictionary": False, "column_encoding": {
-            "text": "DELTA_BYTE_ARRAY", "large": "DELTA_LENGTH_BYTE_ARRAY", "i8": "DELTA_BINARY_PACKED"}},
+        "delta": {
+            "use_dictionary": False,
+            "column_encoding": {
+                "text": "DELTA_BYTE_ARRAY",
+                "large": "DELTA_LENGTH_BYTE_ARRAY",
+                "i8": "DELTA_BINARY_PACKED",
+            },
+        },
     }.items():
         pq.write_table(stored, PARQUET / f"types-{name}.parquet", row_group_size=3, **options)
 

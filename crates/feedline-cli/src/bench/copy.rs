@@ -6,7 +6,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use feedline::{Dataset, FieldSet, Kind, Result, SampleBuffer};
+use feedline::field::Carrier;
+use feedline::sample::{FieldSet, SampleBuffer};
+use feedline::{Dataset, Kind, Result};
 use serde::Serialize;
 
 use super::measure::Setup;
@@ -59,7 +61,7 @@ pub(crate) fn measure(args: &BenchArgs, setup: &Setup) -> Result<Option<CopySpee
 
 fn read(dataset: &Dataset) -> (Vec<u8>, Places) {
     let fields = &dataset.schema().fields;
-    let with_bytes = |kind| matches!(kind, Kind::Image | Kind::Text | Kind::Json | Kind::Bytes);
+    let with_bytes = |kind: Kind| matches!(kind.carrier(), Carrier::Image | Carrier::Bytes);
     let wanted = FieldSet::only(fields.len(), (0..fields.len()).filter(|n| with_bytes(fields[*n].kind)));
     let most = machine::memory("MemAvailable").map_or(MOST_BYTES, |free| MOST_BYTES.min(free as usize / 3));
     let (mut buffer, mut places, mut sample) = (Vec::new(), Vec::new(), SampleBuffer::new());

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use feedline::{Error, Loader, Result, StageSeconds, Stats};
+use feedline::loader::{StageSeconds, Stats};
+use feedline::{Error, Loader, Result};
 use serde::Serialize;
 
 use super::recipe::Recipe;

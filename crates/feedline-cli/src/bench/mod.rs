@@ -75,7 +75,7 @@ impl Setup {
         let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
         if dataset.is_empty() {
             return Err(feedline::Error::data(
-                feedline::Location::new(&args.path),
+                feedline::error::Location::new(&args.path),
                 "there are no samples to load",
             )
             .into());

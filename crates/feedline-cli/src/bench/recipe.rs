@@ -1,6 +1,6 @@
 //! What is done with each sample.
 
-use feedline::{DecodeMode, ImageDType, LoaderOptions, OnError, Shuffle, Transform};
+use feedline::{DType, DecodeMode, LoaderOptions, OnError, Shuffle, Transform};
 
 /// A usual way to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Recipe {
             .with_max_errors(u64::MAX);
         match self {
             Recipe::Raw => options.with_decode(DecodeMode::None).with_shuffle(Shuffle::Full),
-            Recipe::Decode => options.with_dtype(ImageDType::UInt8).with_shuffle(Shuffle::Full),
+            Recipe::Decode => options.with_dtype(DType::U8).with_shuffle(Shuffle::Full),
             Recipe::Train => transformed(options.with_shuffle(Shuffle::Full), images, &train()),
             Recipe::Validation => transformed(options, images, &validation()),
         }

@@ -1,10 +1,11 @@
-//! Pictures out of nothing: soft colours, shapes and grain, of many sizes, the same on every machine.
+//! Images out of nothing: soft colours, shapes and grain, of many sizes, the same on every machine.
 
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use feedline::{Error, Location, Result};
+use feedline::error::Location;
+use feedline::{Error, Result};
 use feedline_pixels::{Size, turbo};
 
 use crate::{interrupt, machine};
@@ -12,7 +13,7 @@ use crate::{interrupt, machine};
 /// What is drawn, one class each.
 pub(super) const CLASSES: [&str; 4] = ["balls", "checks", "rings", "waves"];
 
-/// Draws `samples` pictures into class folders below `folder`, with all threads. Gives the bytes written.
+/// Draws `samples` images into class folders below `folder`, with all threads. Gives the bytes written.
 pub(super) fn draw_all(folder: &Path, samples: u64) -> Result<u64> {
     for class in CLASSES {
         let path = folder.join(class);
@@ -62,7 +63,7 @@ fn draw_one(folder: &Path, number: u64) -> Result<u64> {
     Ok(bytes.len() as u64)
 }
 
-/// What one picture looks like.
+/// What one image looks like.
 struct Picture {
     class: usize,
     size: Size,

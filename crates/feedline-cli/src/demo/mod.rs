@@ -1,11 +1,13 @@
-//! `feedline demo`: the whole way from pictures to batches, on data it draws itself.
+//! `feedline demo`: the whole way from images to batches, on data it draws itself.
 
 mod drawing;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use feedline::{Dataset, Error, Loader, LoaderOptions, Location, PackSettings, Shuffle, Stats, Transform};
+use feedline::error::Location;
+use feedline::loader::Stats;
+use feedline::{Dataset, Error, Loader, LoaderOptions, PackSettings, Shuffle, Transform};
 
 use crate::args::DemoArgs;
 use crate::failure::Failure;

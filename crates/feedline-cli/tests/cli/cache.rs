@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::{CachedSource, MemorySource, Source};
+use feedline::source::{CachedSource, MemorySource, Source};
 
 use crate::kit::{Place, run, text};
 

@@ -39,3 +39,21 @@ fn mistakes_are_named() {
     assert_eq!(refused.code(), 1);
     assert!(refused.stderr().contains("mine.txt"), "{}", refused.stderr());
 }
+
+#[test]
+fn over_its_own_result_there_is_nothing_to_do() {
+    let place = Place::new();
+    let pictures = place.pictures(12);
+    for (to, name) in [("webdataset", "shards"), ("mds", "mds"), ("beton", "all.beton")] {
+        let target = place.path(name);
+        let arguments = ["convert", text(&pictures), text(&target), "--to", to, "--json"];
+        let first = run(&arguments).success().json();
+        let again = run(&arguments).success().json();
+        assert_eq!((&again["samples"], &again["bytes"]), (&first["samples"], &first["bytes"]));
+        assert_eq!(again["files_found"], again["files"]);
+    }
+    // Other options are another result, and a result with a file gone is none.
+    let shards = place.path("shards");
+    let other = ["convert", text(&pictures), text(&shards), "--to", "webdataset", "--shard-bytes", "8K"];
+    run(&other).fails(1, &["a finished conversion of other data, or with other options"]);
+}

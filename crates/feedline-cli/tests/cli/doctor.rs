@@ -5,9 +5,15 @@ use crate::kit::{command, finish, run};
 #[test]
 fn tells_about_the_machine() {
     let shown = run(&["doctor"]).success().stdout();
-    for word in
-        ["feedline", "libjpeg-turbo", "kernels", "threads", "memory", "open files", "webdataset, folder"]
-    {
+    for word in [
+        "feedline",
+        "libjpeg-turbo",
+        "kernels",
+        "threads",
+        "memory",
+        "open files",
+        "webdataset, zip, npy, hdf5, zarr, arrayrecord, table, files, folder",
+    ] {
         assert!(shown.contains(word), "'{word}' is not in: {shown}");
     }
 }

@@ -51,3 +51,47 @@ fn an_unfinished_pack_says_how_to_go_on() {
     std::fs::rename(pack.join("feedline.json"), pack.join("feedline-plan.json")).unwrap();
     run(&["inspect", text(&pack)]).fails(1, &["unfinished", "hint: run the same pack command again"]);
 }
+
+#[test]
+fn a_truncated_pack_is_a_problem_with_the_data() {
+    let place = Place::new();
+    let pack = place.pack(30);
+    let part = pack.join("part-000001.fl");
+    let length = std::fs::metadata(&part).unwrap().len();
+    std::fs::File::options().write(true).open(&part).unwrap().set_len(length / 2).unwrap();
+    run(&["inspect", text(&pack)]).fails(1, &["part-000001.fl"]);
+    run(&["inspect", text(&pack), "--json"]).fails(1, &["part-000001.fl"]);
+    std::fs::File::options().write(true).open(pack.join("part-000000.fl")).unwrap().set_len(10).unwrap();
+    assert_eq!(run(&["inspect", text(&pack)]).code(), 1);
+}
+
+#[test]
+fn a_table_and_a_list_of_pictures() {
+    let place = Place::new();
+    let pictures = place.pictures(6);
+    let table = place.path("train.csv");
+    let rows: Vec<String> = walk(&pictures).iter().map(|name| format!("{name},{}\n", &name[..3])).collect();
+    let rows = rows.concat();
+    std::fs::write(&table, format!("file,label\n{rows}")).unwrap();
+    let arguments = ["inspect", text(&table), "--root", text(&pictures), "--json"];
+    let document = run(&arguments).success().json();
+    assert_eq!((&document["format"], &document["samples"]), (&"table".into(), &6.into()));
+    assert_eq!(document["classes"], serde_json::json!(["cat", "dog"]));
+    let kept = ["inspect", text(&table), "--root", text(&pictures), "--kind", "label=text", "--json"];
+    assert_eq!(run(&kept).success().json()["classes"], serde_json::Value::Null);
+    run(&["inspect", text(&table)]).fails(1, &["none of the 6 files", "--root FOLDER"]);
+    let list = format!("{}/*/*.jpg", text(&pictures));
+    assert_eq!(run(&["inspect", &list, "--json"]).success().json()["format"], "files");
+}
+
+/// Names of all images below `folder`.
+fn walk(folder: &std::path::Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for class in ["cat", "dog"] {
+        for entry in std::fs::read_dir(folder.join(class)).unwrap() {
+            names.push(format!("{class}/{}", entry.unwrap().file_name().display()));
+        }
+    }
+    names.sort();
+    names
+}

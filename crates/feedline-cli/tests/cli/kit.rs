@@ -21,7 +21,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Pictures in two class folders, `cat` and `dog`.
+    /// Images in two class folders, `cat` and `dog`.
     pub(crate) fn pictures(&self, count: u32) -> PathBuf {
         let folder = self.path("pictures");
         for number in 0..count {
@@ -32,7 +32,7 @@ impl Place {
         folder
     }
 
-    /// Those pictures as a pack, several parts.
+    /// Those images as a pack, several parts.
     pub(crate) fn pack(&self, count: u32) -> PathBuf {
         let (pictures, pack) = (self.pictures(count), self.path("pack"));
         run(&["pack", text(&pictures), text(&pack), "--part-bytes", "8K", "--quiet"]).success();

@@ -35,7 +35,8 @@ fn mistakes_on_the_command_line_are_2() {
 fn settings_that_cannot_be_are_2() {
     let place = Place::new();
     let pictures = place.pictures(4);
-    run(&["inspect", text(&pictures), "--format", "beton2"]).fails(2, &["error: format: 'beton2'", "folder"]);
+    run(&["inspect", text(&pictures), "--format", "beton2"])
+        .fails(2, &["error: --format: 'beton2'", "folder"]);
     run(&["inspect", text(&pictures), "--field", "image=nope"]).fails(2, &["no field 'nope'", "label"]);
     run(&["inspect", "ftp://host/x"]).fails(2, &["ftp"]);
     run(&["bench", text(&pictures), "--batch-size", "0"]).fails(2, &["batch_size"]);
@@ -94,4 +95,22 @@ fn a_reader_that_goes_away_midway_is_no_panic() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn hints_speak_of_options() {
+    let place = Place::new();
+    let pictures = place.pictures(4);
+    run(&["inspect", text(&pictures), "--field", "a=nothing"])
+        .fails(2, &["--field: ", "has no field 'nothing'"]);
+    run(&["inspect", text(&pictures), "--split", "nobody"]).fails(2, &["--split: "]);
+    let both = place.path("both");
+    std::fs::create_dir(&both).unwrap();
+    std::fs::write(both.join("1.jpg"), crate::kit::picture(1)).unwrap();
+    run(&["convert", text(&pictures), text(&both.join("x")), "--to", "mds", "--quiet"]).success();
+    std::fs::rename(both.join("x/index.json"), both.join("index.json")).unwrap();
+    let refused = run(&["inspect", text(&both)]);
+    assert_eq!(refused.code(), 1, "{refused:?}");
+    let said = refused.stderr();
+    assert!(said.contains("--format NAME") && !said.contains("format="), "{said}");
 }

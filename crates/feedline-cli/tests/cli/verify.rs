@@ -83,3 +83,17 @@ fn links_that_lead_nowhere_are_broken() {
     let shown = run(&["verify", text(&pictures)]).fails(1, &[]).stdout();
     assert!(shown.contains("cat/link.jpg"), "{shown}");
 }
+
+#[test]
+fn what_was_not_checked_is_said() {
+    let place = Place::new();
+    let pictures = place.pictures(6);
+    let shown = run(&["verify", text(&pictures)]).success().stdout();
+    assert!(shown.contains("not checked: whether files are what they were"), "{shown}");
+    assert!(shown.contains("not checked: whether the images can be decoded; --decode does that"), "{shown}");
+    let shown = run(&["verify", text(&pictures), "--decode"]).success().stdout();
+    assert!(!shown.contains("decoded; --decode"), "{shown}");
+    let pack = place.pack(6);
+    let document = run(&["verify", text(&pack), "--decode", "--json"]).success().json();
+    assert_eq!(document["not_checked"], serde_json::json!([]));
+}

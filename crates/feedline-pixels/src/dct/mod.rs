@@ -20,7 +20,7 @@
 //! | | **low part**: offsets of all segments (32 bits each, and the end), then rows 0–3 of their blocks |
 //! | | **high part**: the same with rows 4–7 |
 //!
-//! A segment is [`SEGMENT`] MCUs of one MCU row (fewer at the right edge). It starts with a count of coefficients that do
+//! A segment is `SEGMENT` MCUs of one MCU row (fewer at the right edge). It starts with a count of coefficients that do
 //! not fit a byte (16 bits), five bytes for each (block 16, place 8, value 16), then its blocks in MCU order, each in the
 //! form that `expand` describes. Place 0 of the low part is the DC coefficient's and stays empty.
 //!
@@ -180,6 +180,7 @@ impl Decoder {
         layout: PixelLayout,
         sink: &mut dyn FnMut(u32, ImageRef<'_>),
     ) -> Result<()> {
+        layout.check_colour()?;
         let mut strip = std::mem::take(&mut self.strip);
         let mut target = SinkTarget { width: region.width, layout, buffer: &mut strip, sink };
         let done = self.decode(bytes, &[region], scale, &mut [&mut target]);
@@ -198,7 +199,7 @@ impl Decoder {
         if out.size != region.size() {
             return Err(Error::Misuse("the output has not the size of the region".into()));
         }
-        ImageMut::new(out.bytes, out.size, out.stride, out.layout)?;
+        ImageMut::new(out.bytes, out.size, out.stride, out.layout)?.layout.check_colour()?;
         let mut target = ImageTarget { image: out };
         self.decode(bytes, &[region], scale, &mut [&mut target])
     }

@@ -2,7 +2,7 @@
 //! makes of odd files (runs past a row's end, missing pixels) is easier to follow than to get out of a library.
 
 use super::{Codec, Header, Scratch, expand_palette};
-use crate::{Orientation, PixelLayout, Result, Size};
+use crate::{Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Bmp;
 
@@ -16,6 +16,15 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     Ok(Header { codec: CODEC, size: bitmap.size, channels, bits, orientation: Orientation::Upright })
 }
 
+/// The fewest bytes that the pixels take. Run-length coded ones may be skipped, 255 rows by four bytes.
+pub(super) fn fewest_bytes(bytes: &[u8]) -> Result<u64> {
+    let bitmap = Bitmap::parse(bytes)?;
+    Ok(match bitmap.coding {
+        Coding::Raw => bitmap.size.area() / 8 * u64::from(bitmap.bits),
+        Coding::Runs { .. } => u64::from(bitmap.size.height) * 4 / 256,
+    })
+}
+
 pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
     let bitmap = Bitmap::parse(bytes)?;
     let data = bytes.get(bitmap.data..).ok_or_else(|| CODEC.truncated("no pixels"))?;
@@ -24,11 +33,11 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
         Coding::Runs { nibbles } => {
             bitmap.read_runs(data, nibbles, &mut scratch.samples)?;
             let palette = bitmap.palette(bytes)?;
-            expand_palette(&scratch.samples, &palette, &mut scratch.pixels);
+            expand_palette(&scratch.samples, &palette, &mut scratch.pixels)?;
         }
     }
     if bitmap.is_indexed() && bitmap.coding == Coding::Raw {
-        expand_palette(&scratch.samples, &bitmap.palette(bytes)?, &mut scratch.pixels);
+        expand_palette(&scratch.samples, &bitmap.palette(bytes)?, &mut scratch.pixels)?;
     }
     if !bitmap.is_top_down {
         flip_rows(&mut scratch.pixels, bitmap.size.width as usize * 4);
@@ -124,7 +133,7 @@ impl Bitmap {
         .checked()
     }
 
-    fn checked(self) -> Result<Self> {
+    fn checked(mut self) -> Result<Self> {
         if self.size.width > i32::MAX as u32 {
             return Err(CODEC.corrupt(18, "negative width"));
         }
@@ -133,6 +142,10 @@ impl Bitmap {
         }
         if self.is_indexed() && self.colors > 65536 {
             return Err(CODEC.corrupt(46, format!("palette of {} colours", self.colors)));
+        }
+        // Some writers forget the palette when they say where the pixels begin; Pillow makes up for it, too.
+        if self.is_indexed() && self.data == self.palette_at {
+            self.data += 4 * self.colors;
         }
         Ok(self)
     }
@@ -160,6 +173,12 @@ impl Bitmap {
         }
         scratch.samples.clear();
         scratch.pixels.clear();
+        let area = width * height;
+        if self.is_indexed() {
+            room::reserve(&mut scratch.samples, area)?;
+        } else {
+            room::reserve(&mut scratch.pixels, area * 4)?;
+        }
         for row in data.chunks(stride).take(height) {
             match self.bits {
                 1 => scratch.samples.extend((0..width).map(|x| row[x / 8] >> (7 - x % 8) & 1)),
@@ -194,6 +213,7 @@ impl Bitmap {
         let mut x = 0;
         let mut at = 0;
         indices.clear();
+        room::reserve(indices, total)?;
         while indices.len() < total {
             let Some(&[count, value]) = data.get(at..at + 2).and_then(|pair| pair.first_chunk()) else {
                 break;

@@ -52,11 +52,6 @@ impl<'a> Reader<'a> {
         (0..entries).map(|index| directory + 2 + index * 12).find(|at| self.u16(*at) == Some(tag))
     }
 
-    /// Which byte of a 16-bit number at `at` is the lower one.
-    pub(super) fn low_byte(&self, at: usize) -> usize {
-        at + usize::from(self.big_endian)
-    }
-
     pub(super) fn u16(&self, at: usize) -> Option<u16> {
         let bytes = self.tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
         Some(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })

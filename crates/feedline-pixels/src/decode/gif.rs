@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use gif::{ColorOutput, DecodeOptions, DecodingError, MemoryLimit};
 
 use super::{Codec, Header, Scratch, expand_grey, expand_palette};
-use crate::{Error, Orientation, PixelLayout, Result, Size};
+use crate::{Error, Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::Gif;
 
@@ -23,6 +23,8 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
 fn options() -> DecodeOptions {
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
+    // Pillow, too, goes over blocks that it does not know.
+    options.allow_unknown_blocks(true);
     // Frames are read into our buffer, whose size has been checked.
     options.set_memory_limit(MemoryLimit::Unlimited);
     options
@@ -34,10 +36,11 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (width, height) = (usize::from(frame.width), usize::from(frame.height));
     let background = frame.transparent.unwrap_or(0);
-    let mut indices = vec![0; width * height];
+    let mut indices = Vec::new();
+    fit(&mut indices, width * height, 0)?;
     decoder.read_into_buffer(&mut indices).map_err(convert)?;
     scratch.samples.clear();
-    scratch.samples.resize(header.size.area() as usize, background);
+    fit(&mut scratch.samples, header.size.area() as usize, background)?;
     let stride = header.size.width as usize;
     if width > 0 {
         for (row, source) in indices.chunks_exact(width).enumerate() {
@@ -46,9 +49,9 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
         }
     }
     match decoder.palette() {
-        Ok(palette) => expand_palette(&scratch.samples, palette.as_chunks().0, &mut scratch.pixels),
+        Ok(palette) => expand_palette(&scratch.samples, palette.as_chunks().0, &mut scratch.pixels)?,
         // Without any palette, indices are greys.
-        Err(_) => expand_grey(&scratch.samples, 1, &mut scratch.pixels),
+        Err(_) => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
     }
     Ok(PixelLayout::Rgbx)
 }

@@ -3,19 +3,30 @@
 //! [`sniff`] looks at the first bytes, [`probe`] reads headers (size, orientation) without decoding, [`Decoder`] decodes
 //! whole images into its own scratch. Animations give their first frame. Alpha is dropped, not blended: pixels keep
 //! the colour they have behind it. Sixteen-bit samples keep their upper eight bits; for grey ones Pillow clips at 255
-//! instead, which leaves nothing of most such images, so that is the one place where this departs from it.
+//! instead, which leaves nothing of most such images, so that this departs from it. Two smaller departures are in TIFF:
+//! unsigned samples of 32 bits are clipped at 255 (Pillow takes them for signed ones), and Lab may differ by some levels.
 //!
-//! Hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) before memory is taken,
-//! files that end early are errors, and no decoder trusts a length it has not compared with the bytes at hand.
+//! Decoded are JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI ([`Codec`]). AVIF, HEIC, JPEG XL, JPEG 2000 and
+//! others are refused by their name.
+//!
+//! Hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) and against what the bytes
+//! at hand can hold ([`check_amount`]) before memory is taken, files that end early are errors, no decoder trusts a length
+//! it has not compared with the bytes, and memory that is not to be had is an error.
 
+mod amount;
 mod bmp;
 pub(crate) mod exif;
 mod gif;
 mod png;
+mod pnm;
+mod qoi;
+mod refused;
 mod tiff;
 mod webp;
 
-use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, jpeg};
+pub use amount::check_amount;
+
+use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, fit, jpeg, room};
 
 /// The formats that can be told apart by their first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +42,12 @@ pub enum Codec {
     Gif,
     /// Windows and OS/2 bitmaps.
     Bmp,
-    /// TIFF: strips and tiles, uncompressed, LZW, deflate, PackBits, fax.
+    /// TIFF: strips, tiles and planes; no compression, PackBits, LZW, deflate, fax, JPEG, zstd and xz.
     Tiff,
+    /// The portable maps: PBM, PGM, PPM, PAM, PFM.
+    Pnm,
+    /// QOI.
+    Qoi,
 }
 
 impl Codec {
@@ -45,6 +60,8 @@ impl Codec {
             Codec::Gif => "gif",
             Codec::Bmp => "bmp",
             Codec::Tiff => "tiff",
+            Codec::Pnm => "pnm",
+            Codec::Qoi => "qoi",
         }
     }
 
@@ -70,6 +87,9 @@ pub fn sniff(bytes: &[u8]) -> Option<Codec> {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Codec::Gif,
         [b'B', b'M', ..] => Codec::Bmp,
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Codec::Tiff,
+        [b'P', b'1'..=b'6', space, ..] if space.is_ascii_whitespace() || *space == b'#' => Codec::Pnm,
+        [b'P', b'7' | b'f' | b'F', b'\n', ..] => Codec::Pnm,
+        [b'q', b'o', b'i', b'f', ..] => Codec::Qoi,
         _ => return None,
     };
     Some(codec)
@@ -107,6 +127,8 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
         Codec::Gif => gif::probe(bytes),
         Codec::Bmp => bmp::probe(bytes),
         Codec::Tiff => tiff::probe(bytes),
+        Codec::Pnm => pnm::probe(bytes),
+        Codec::Qoi => qoi::probe(bytes),
     }?;
     if header.size.area() == 0 {
         return Err(codec.corrupt(0, format!("size {}x{}", header.size.width, header.size.height)));
@@ -129,6 +151,9 @@ fn unknown(bytes: &[u8]) -> Error {
     if bytes.is_empty() {
         return Error::UnknownFormat("no bytes".into());
     }
+    if let Some((codec, reason)) = refused::known(bytes) {
+        return Error::Unsupported { codec, reason };
+    }
     let start = bytes[..bytes.len().min(8)].escape_ascii();
     Error::UnknownFormat(format!("{} bytes beginning with \"{start}\"", bytes.len()))
 }
@@ -147,6 +172,8 @@ struct Scratch {
 pub struct Decoder {
     scratch: Scratch,
     upright: Vec<u8>,
+    /// Size and layout of the image last turned upright, and whether it had to be turned.
+    last: Option<(Size, PixelLayout, bool)>,
     jpeg: jpeg::Decoder,
     max_pixels: u64,
 }
@@ -169,25 +196,36 @@ impl Decoder {
     /// A decoder that refuses images of more pixels than this before it takes memory for them.
     pub fn with_max_pixels(max_pixels: u64) -> Self {
         let jpeg = jpeg::Decoder::new().with_pixel_limit(max_pixels);
-        Decoder { scratch: Scratch::default(), upright: Vec::new(), jpeg, max_pixels }
+        Decoder { scratch: Scratch::default(), upright: Vec::new(), last: None, jpeg, max_pixels }
     }
 
     /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+        self.last = None;
         let (header, layout) = self.fill(bytes)?;
         Ok((header, view(&self.scratch.pixels, header.size, layout)?))
     }
 
     /// Decodes the whole image and turns it upright.
     pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+        self.last = None;
         let (header, layout) = self.fill(bytes)?;
         let stored = view(&self.scratch.pixels, header.size, layout)?;
-        Ok((header, header.orientation.apply(stored, &mut self.upright)))
+        let image = header.orientation.apply(stored, &mut self.upright)?;
+        self.last = Some((image.size, image.layout, header.orientation != Orientation::Upright));
+        Ok((header, image))
+    }
+
+    /// The image that [`decode_upright`](Self::decode_upright) made last.
+    pub fn last(&self) -> Option<ImageRef<'_>> {
+        let (size, layout, turned) = self.last?;
+        view(if turned { &self.upright } else { &self.scratch.pixels }, size, layout).ok()
     }
 
     fn fill(&mut self, bytes: &[u8]) -> Result<(Header, PixelLayout)> {
         let header = probe(bytes)?;
         self.check_size(header.size)?;
+        amount::check_header(bytes, &header)?;
         let scratch = &mut self.scratch;
         let layout = match header.codec {
             Codec::Jpeg => decode_jpeg(&mut self.jpeg, bytes, &header, scratch),
@@ -196,6 +234,8 @@ impl Decoder {
             Codec::Gif => gif::decode(bytes, &header, scratch),
             Codec::Bmp => bmp::decode(bytes, &header, scratch),
             Codec::Tiff => tiff::decode(bytes, &header, scratch),
+            Codec::Pnm => pnm::decode(bytes, &header, scratch),
+            Codec::Qoi => qoi::decode(bytes, &header, scratch),
         }?;
         Ok((header, layout))
     }
@@ -217,7 +257,7 @@ fn decode_jpeg(
     scratch: &mut Scratch,
 ) -> Result<PixelLayout> {
     let stride = header.size.width as usize * 4;
-    scratch.pixels.resize(stride * header.size.height as usize, 0);
+    fit(&mut scratch.pixels, stride * header.size.height as usize, 0)?;
     let mut out = ImageMut::new(&mut scratch.pixels, header.size, stride, PixelLayout::Rgbx)?;
     decoder.decode_into(bytes, None, Region::whole(header.size), jpeg::Scale::Full, &mut out)?;
     Ok(PixelLayout::Rgbx)
@@ -228,19 +268,23 @@ fn view(pixels: &[u8], size: Size, layout: PixelLayout) -> Result<ImageRef<'_>> 
 }
 
 /// Grey samples to pixels; `step` is the distance from one grey to the next.
-fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) {
+fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) -> Result<()> {
     pixels.clear();
+    room::reserve(pixels, samples.len() / step * 4)?;
     pixels.extend(samples.chunks_exact(step).flat_map(|grey| [grey[0], grey[0], grey[0], 255]));
+    Ok(())
 }
 
 /// Palette indices to pixels; indices past the palette's end are black, as in Pillow.
-fn expand_palette(indices: &[u8], palette: &[[u8; 3]], pixels: &mut Vec<u8>) {
+fn expand_palette(indices: &[u8], palette: &[[u8; 3]], pixels: &mut Vec<u8>) -> Result<()> {
     let mut table = [[0, 0, 0, 255]; 256];
     for (entry, [red, green, blue]) in table.iter_mut().zip(palette) {
         *entry = [*red, *green, *blue, 255];
     }
     pixels.clear();
+    room::reserve(pixels, indices.len() * 4)?;
     pixels.extend(indices.iter().flat_map(|index| table[*index as usize]));
+    Ok(())
 }
 
 #[cfg(test)]

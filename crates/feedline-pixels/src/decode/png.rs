@@ -1,11 +1,12 @@
 //! PNG, by the `png` crate: every colour type and depth, interlaced or not.
 
+use std::borrow::Cow;
 use std::io::{Cursor, ErrorKind};
 
 use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
 use super::{Codec, Header, Scratch, exif, expand_grey};
-use crate::{Error, Orientation, PixelLayout, Result, Size};
+use crate::{Error, Orientation, PixelLayout, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Png;
 const SIGNATURE: usize = 8;
@@ -33,10 +34,10 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-/// From the `eXIf` chunk, else from an XMP text chunk.
+/// From the `eXIf` chunk, else from a text chunk: `Raw profile type exif` or XMP, as ImageMagick, GIMP and others write.
 fn orientation(bytes: &[u8]) -> Orientation {
     const XMP: &[u8] = b"XML:com.adobe.xmp\0\0\0";
-    let mut packet = None;
+    let (mut packet, mut profile) = (None, None);
     for (name, data) in (Chunks { bytes, at: SIGNATURE }) {
         match name {
             b"eXIf" => {
@@ -45,10 +46,41 @@ fn orientation(bytes: &[u8]) -> Orientation {
                 }
             }
             b"iTXt" if data.starts_with(XMP) => packet = exif::xmp_orientation(data).or(packet),
+            b"tEXt" | b"zTXt" => match raw_profile(name == b"zTXt", data) {
+                Some((b"exif" | b"APP1", block)) => profile = exif::orientation(&block).or(profile),
+                Some((b"xmp", block)) => packet = exif::xmp_orientation(&block).or(packet),
+                _ => {}
+            },
             _ => {}
         }
     }
-    packet.unwrap_or_default()
+    profile.or(packet).unwrap_or_default()
+}
+
+/// A profile that stands as hexadecimal digits in a text chunk, behind its name and length; `zTXt` compresses the text.
+fn raw_profile(is_compressed: bool, data: &[u8]) -> Option<(&[u8], Vec<u8>)> {
+    const KEYWORD: &[u8] = b"Raw profile type ";
+    // Longer ones hold no orientation that anybody wrote; a bomb does not get to be unpacked.
+    const LONGEST: usize = 1 << 18;
+    let rest = data.strip_prefix(KEYWORD)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    let (kind, text) = (&rest[..end], &rest[end + 1..]);
+    let mut inflated = Vec::new();
+    let text = if is_compressed {
+        let mut inflate = flate2::Decompress::new(true);
+        inflated.try_reserve(LONGEST).ok()?;
+        inflate.decompress_vec(text.get(1..)?, &mut inflated, flate2::FlushDecompress::Finish).ok()?;
+        &inflated[..]
+    } else {
+        text
+    };
+    let digits = text.split(|byte| *byte == b'\n').skip(3).flatten();
+    let nibbles: Option<Vec<u8>> = digits
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8))
+        .collect();
+    let bytes = nibbles?.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    Some((kind, bytes))
 }
 
 /// Goes from chunk to chunk by their lengths; checksums are the decoder's business.
@@ -76,26 +108,51 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     options.set_skip_ancillary_crc_failures(false);
     options.set_ignore_text_chunk(true);
     options.set_ignore_iccp_chunk(true);
-    let mut decoder = png::Decoder::new_with_options(Cursor::new(bytes), options);
+    let still = without_animation(bytes)?;
+    let mut decoder = png::Decoder::new_with_options(Cursor::new(&*still), options);
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-    decoder.set_limits(png::Limits { bytes: usize::MAX });
+    // Beside our buffer the decoder keeps two rows, and chunks that it reads; none is longer than the file.
+    let rows = header.size.width as usize * 8 * 4;
+    decoder.set_limits(png::Limits { bytes: rows + bytes.len() + (16 << 20) });
     let mut reader = decoder.read_info().map_err(convert)?;
     let (color, _) = reader.output_color_type();
     let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
     debug_assert_eq!(length as u64, header.size.area() * color.samples() as u64);
     let is_colour = matches!(color, ColorType::Rgb | ColorType::Rgba);
     let target = if is_colour { &mut scratch.pixels } else { &mut scratch.samples };
-    target.resize(length, 0);
+    fit(target, length, 0)?;
     reader.next_frame(target).map_err(convert)?;
     reader.finish().map_err(convert)?;
     match color {
         ColorType::Rgb => return Ok(PixelLayout::Rgb),
         ColorType::Rgba => {}
-        ColorType::Grayscale => expand_grey(&scratch.samples, 1, &mut scratch.pixels),
-        ColorType::GrayscaleAlpha => expand_grey(&scratch.samples, 2, &mut scratch.pixels),
+        ColorType::Grayscale => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
+        ColorType::GrayscaleAlpha => expand_grey(&scratch.samples, 2, &mut scratch.pixels)?,
         ColorType::Indexed => return Err(CODEC.corrupt(0, "palette image without palette")),
     }
     Ok(PixelLayout::Rgbx)
+}
+
+/// The file without the chunks of its animation: a still image does not depend on what is wrong with them.
+fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    let animates = |name: &[u8; 4]| matches!(name, b"acTL" | b"fcTL" | b"fdAT");
+    if !(Chunks { bytes, at: SIGNATURE }).any(|(name, _)| animates(name)) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut still = Vec::new();
+    room::reserve(&mut still, bytes.len())?;
+    still.extend_from_slice(&bytes[..SIGNATURE]);
+    let mut chunks = Chunks { bytes, at: SIGNATURE };
+    let mut start = SIGNATURE;
+    while let Some((name, _)) = chunks.next() {
+        let end = chunks.at.min(bytes.len());
+        if !animates(name) {
+            still.extend_from_slice(&bytes[start..end]);
+        }
+        start = end;
+    }
+    still.extend_from_slice(&bytes[start..]);
+    Ok(Cow::Owned(still))
 }
 
 fn convert(error: DecodingError) -> Error {
@@ -103,6 +160,7 @@ fn convert(error: DecodingError) -> Error {
         DecodingError::IoError(cause) if cause.kind() == ErrorKind::UnexpectedEof => CODEC.truncated(cause),
         DecodingError::IoError(cause) => CODEC.corrupt(0, cause),
         DecodingError::Format(cause) => CODEC.corrupt(0, cause),
-        other => CODEC.unsupported(other),
+        DecodingError::LimitsExceeded => CODEC.unsupported("it takes more memory than its size suggests"),
+        other @ DecodingError::Parameter(_) => CODEC.unsupported(other),
     }
 }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use libwebp_sys::{VP8StatusCode, WebPBitstreamFeatures, WebPDecodeRGBAInto, WebPGetFeatures};
 
 use super::{Codec, Header, Scratch, exif};
-use crate::{Orientation, PixelLayout, Result, Size};
+use crate::{Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::WebP;
 
@@ -91,9 +91,18 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
         start = frame.y * stride + frame.x * 4;
         image = frame.bytes;
     }
-    scratch.pixels.resize(length, 0);
+    fit(&mut scratch.pixels, length, 0)?;
     decode_into(image, &mut scratch.pixels[start..], stride)?;
     Ok(PixelLayout::Rgbx)
+}
+
+/// The fewest bytes that an image of this size takes. A lossy one spends at least a bit on the modes of each block of
+/// 16 × 16 pixels; a lossless one can be of one colour, which takes none.
+pub(super) fn fewest_bytes(bytes: &[u8], size: Size) -> u64 {
+    let chunks = || Chunks { bytes, at: CHUNKS };
+    let lossy = chunks().any(|(name, _)| name == b"VP8 ");
+    let other = chunks().any(|(name, _)| matches!(name, b"VP8L" | b"ANMF"));
+    if lossy && !other { size.area() / 256 / 8 } else { 0 }
 }
 
 /// RIFF says how long the file is; libwebp would decode an animation's first frame out of a file cut after it.

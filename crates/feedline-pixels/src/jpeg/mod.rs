@@ -32,7 +32,7 @@ use tables::TableCache;
 pub const DEFAULT_PIXEL_LIMIT: u64 = 178_956_970;
 
 /// Size at which to decode: the DCT gives smaller images for less work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scale {
     /// As it is.
     #[default]
@@ -59,17 +59,28 @@ impl Scale {
     /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions, and
     /// the geometry at that scale. The box moves by at most half a reduced pixel.
     pub fn reduce(geometry: &Geometry) -> (Scale, Geometry) {
-        let fits = |factor: u32| {
-            geometry.crop.width >= geometry.resized.width * factor
-                && geometry.crop.height >= geometry.resized.height * factor
+        let scale = Self::fitting(geometry);
+        (scale, scale.reduced(geometry))
+    }
+
+    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions. Of
+    /// several geometries' scales the least serves all.
+    pub fn fitting(geometry: &Geometry) -> Scale {
+        let fits = |scale: Scale| {
+            let factor = scale.factor();
+            u64::from(geometry.crop.width) >= u64::from(geometry.resized.width) * factor
+                && u64::from(geometry.crop.height) >= u64::from(geometry.resized.height) * factor
         };
-        let (scale, factor) = match () {
-            () if fits(8) => (Scale::Eighth, 8),
-            () if fits(4) => (Scale::Quarter, 4),
-            () if fits(2) => (Scale::Half, 2),
-            () => return (Scale::Full, *geometry),
-        };
-        let image = scale.apply(geometry.image);
+        let smaller = [Scale::Eighth, Scale::Quarter, Scale::Half];
+        smaller.into_iter().find(|scale| fits(*scale)).unwrap_or(Scale::Full)
+    }
+
+    /// The geometry at this scale.
+    pub fn reduced(self, geometry: &Geometry) -> Geometry {
+        if self == Scale::Full {
+            return *geometry;
+        }
+        let (image, factor) = (self.apply(geometry.image), self.factor() as u32);
         let along = |start: u32, length: u32, limit: u32| {
             let first = ((start + factor / 2) / factor).min(limit - 1);
             let last = ((start + length + factor / 2) / factor).clamp(first + 1, limit);
@@ -77,7 +88,11 @@ impl Scale {
         };
         let (x, width) = along(geometry.crop.x, geometry.crop.width, image.width);
         let (y, height) = along(geometry.crop.y, geometry.crop.height, image.height);
-        (scale, Geometry { image, crop: Region::new(x, y, width, height), ..*geometry })
+        Geometry { image, crop: Region::new(x, y, width, height), ..*geometry }
+    }
+
+    const fn factor(self) -> u64 {
+        8 / self.eighths() as u64
     }
 
     /// The size that an image has at this scale.
@@ -139,6 +154,37 @@ pub fn probe(bytes: &[u8]) -> Result<JpegHeader> {
         progressive: header.progressive,
         indexable: false,
     })
+}
+
+/// An error for a file that was cut: it has no end-of-image marker.
+pub(crate) fn check_end(bytes: &[u8]) -> Result<()> {
+    if scan::has_end(bytes) { Ok(()) } else { Err(truncated()) }
+}
+
+/// The fewest bytes that an image with this header takes: an empty block is two Huffman codes of one bit (one in a
+/// progressive file, whose other coefficients come in runs of blocks). Arithmetic codes have no such bound.
+pub(crate) fn fewest_bytes(bytes: &[u8]) -> u64 {
+    let Ok(header) = parse::parse(bytes) else { return fewest_bytes_by_turbo(bytes) };
+    let used = &header.components[..header.count];
+    let most = |factor: fn(&parse::ComponentSpec) -> u8| used.iter().map(factor).max().unwrap_or(1).max(1);
+    let first = header.components[0];
+    let side = |length: u32, own: u8, most: u8| u64::from(length) * u64::from(own) / u64::from(most);
+    let (width, height) =
+        (side(header.size.width, first.h, most(|c| c.h)), side(header.size.height, first.v, most(|c| c.v)));
+    match header.process {
+        Process::Sequential => width * height / 64 * 2 / 8,
+        Process::Progressive => width * height / 64 / 8,
+        Process::Lossless => width * height / 8,
+        Process::Arithmetic => 0,
+    }
+}
+
+/// The same for a header that only libjpeg-turbo reads; sampling factors are not known, so the least is assumed.
+fn fewest_bytes_by_turbo(bytes: &[u8]) -> u64 {
+    match turbo::header(bytes) {
+        Ok(header) if !header.arithmetic => header.size.area() / 16 / 64 / 8,
+        _ => 0,
+    }
 }
 
 /// Decodes JPEGs. Owns all scratch memory: keep one per thread and reuse it.
@@ -216,6 +262,7 @@ impl Decoder {
         layout: PixelLayout,
         sink: &mut dyn FnMut(u32, ImageRef<'_>),
     ) -> Result<Path> {
+        layout.check_colour()?;
         let mut strip = std::mem::take(&mut self.strip);
         let mut target = SinkTarget { width: region.width, layout, buffer: &mut strip, sink };
         let done = self.decode(bytes, index, &[region], scale, &mut [&mut target]);
@@ -236,7 +283,7 @@ impl Decoder {
             return Err(Error::Misuse("the output has not the size of the region".into()));
         }
         // The fields of a view are public: look again before relying on them.
-        ImageMut::new(out.bytes, out.size, out.stride, out.layout)?;
+        ImageMut::new(out.bytes, out.size, out.stride, out.layout)?.layout.check_colour()?;
         let mut target = ImageTarget { image: out };
         self.decode(bytes, index, &[region], scale, &mut [&mut target])
     }
@@ -256,7 +303,7 @@ impl Decoder {
             return Err(Error::Misuse("the outputs have not the sizes of the regions".into()));
         }
         for image in &mut *out {
-            ImageMut::new(image.bytes, image.size, image.stride, image.layout)?;
+            ImageMut::new(image.bytes, image.size, image.stride, image.layout)?.layout.check_colour()?;
         }
         let mut targets: Vec<_> = out.iter_mut().map(|image| ImageTarget { image }).collect();
         let mut targets: Vec<&mut dyn Target> = targets.iter_mut().map(|t| t as &mut dyn Target).collect();

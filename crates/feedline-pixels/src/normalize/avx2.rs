@@ -35,6 +35,14 @@ pub(super) unsafe fn write_planes(pixels: &[u8], dtype: Dtype, affine: &Affine, 
     }
 }
 
+/// # Safety
+///
+/// Needs AVX2, FMA and F16C.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn write_grey(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &mut [u8]) {
+    super::scalar::write_grey(pixels, dtype, affine, row);
+}
+
 /// How eight floats are stored.
 trait Store {
     const BYTES: usize;

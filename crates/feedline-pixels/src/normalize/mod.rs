@@ -14,7 +14,8 @@ mod avx2;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
-use crate::{CpuLevel, Error, Result, Size};
+use crate::cpu::dispatch;
+use crate::{Channels, CpuLevel, Error, Region, Result, Size};
 
 /// Order of a tensor's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,22 +75,39 @@ pub struct Finish {
     pub scale: bool,
     /// Then subtract and divide.
     pub normalise: Option<Normalise>,
+    /// Which channels are written. Grey is the first channel of pixels that are grey already.
+    pub channels: Channels,
 }
 
 impl Finish {
     /// Bytes as decoded.
     pub const fn bytes(layout: TensorLayout) -> Self {
-        Finish { layout, dtype: Dtype::U8, scale: false, normalise: None }
+        Finish { layout, dtype: Dtype::U8, scale: false, normalise: None, channels: Channels::Rgb }
     }
 
     /// `ToTensor` + `Normalize`: floats, channels first.
     pub const fn tensor(dtype: Dtype, normalise: Normalise) -> Self {
-        Finish { layout: TensorLayout::ChannelsFirst, dtype, scale: true, normalise: Some(normalise) }
+        Finish {
+            layout: TensorLayout::ChannelsFirst,
+            dtype,
+            scale: true,
+            normalise: Some(normalise),
+            channels: Channels::Rgb,
+        }
     }
 
     /// Bytes of an output of this size.
     pub const fn output_bytes(&self, size: Size) -> usize {
-        size.area() as usize * 3 * self.dtype.bytes()
+        size.area() as usize * self.channels.count() * self.dtype.bytes()
+    }
+
+    /// Dimensions of an output of this size.
+    pub const fn shape(&self, size: Size) -> [u64; 3] {
+        let (height, width, channels) = (size.height as u64, size.width as u64, self.channels.count() as u64);
+        match self.layout {
+            TensorLayout::ChannelsFirst => [channels, height, width],
+            TensorLayout::ChannelsLast => [height, width, channels],
+        }
     }
 
     /// An error if the numbers make no sense together.
@@ -107,6 +125,49 @@ impl Finish {
             "cannot normalise by mean {:?} and std {:?}",
             normalise.mean, normalise.std
         )))
+    }
+
+    /// Overwrites a box of a finished output of this size with `value(channel)`, called channel by channel, row by row,
+    /// whatever the layout.
+    pub fn overwrite(
+        &self,
+        out: &mut [u8],
+        size: Size,
+        region: Region,
+        mut value: impl FnMut(usize) -> f32,
+    ) -> Result<()> {
+        region.check_inside(size)?;
+        if out.len() != self.output_bytes(size) {
+            return Err(Error::Misuse(format!("{} bytes are not an output of this form", out.len())));
+        }
+        let (count, bytes) = (self.channels.count(), self.dtype.bytes());
+        let (width, height) = (size.width as usize, size.height as usize);
+        // From one element of a channel to the next, in elements.
+        let (plane, step) = match self.layout {
+            TensorLayout::ChannelsFirst => (width * height, 1),
+            TensorLayout::ChannelsLast => (1, count),
+        };
+        for channel in 0..count {
+            for y in region.y as usize..region.bottom() as usize {
+                let first = channel * plane + (y * width + region.x as usize) * step;
+                let row = &mut out[first * bytes..];
+                let elements = row.chunks_mut(step * bytes).take(region.width as usize);
+                match self.dtype {
+                    Dtype::F32 => elements
+                        .for_each(|element| element[..4].copy_from_slice(&value(channel).to_ne_bytes())),
+                    Dtype::F16 => elements.for_each(|element| {
+                        element[..2].copy_from_slice(&half::to_f16(value(channel)).to_ne_bytes());
+                    }),
+                    Dtype::BF16 => elements.for_each(|element| {
+                        element[..2].copy_from_slice(&half::to_bf16(value(channel)).to_ne_bytes());
+                    }),
+                    Dtype::U8 => {
+                        elements.for_each(|element| element[0] = value(channel).clamp(0.0, 255.0) as u8);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn affine(&self) -> Affine {
@@ -136,18 +197,31 @@ pub(crate) struct Writer {
     dtype: Dtype,
     affine: Affine,
     size: Size,
+    channels: Channels,
 }
 
 impl Writer {
     pub(crate) fn new(level: CpuLevel, finish: &Finish, size: Size) -> Self {
-        Writer { level, layout: finish.layout, dtype: finish.dtype, affine: finish.affine(), size }
+        let Finish { layout, dtype, channels, .. } = *finish;
+        Writer { level, layout, dtype, affine: finish.affine(), size, channels }
+    }
+
+    /// Whether rows are red, green and blue bytes side by side.
+    pub(crate) fn is_packed_bytes(&self) -> bool {
+        self.dtype == Dtype::U8 && self.layout == TensorLayout::ChannelsLast && self.channels == Channels::Rgb
     }
 
     /// Writes row `y`: `pixels` are its pixels, four bytes each, and `out` is the whole output.
+    #[inline]
     pub(crate) fn write(&self, y: u32, pixels: &[u8], out: &mut [u8]) {
         let width = self.size.width as usize;
         let row = width * self.dtype.bytes();
         assert_eq!(pixels.len(), width * 4);
+        if self.channels == Channels::Grey {
+            // One plane lies the same way in both layouts.
+            let out = &mut out[y as usize * row..][..row];
+            return dispatch!(self.level, write_grey(pixels, self.dtype, &self.affine, out));
+        }
         match self.layout {
             TensorLayout::ChannelsFirst => {
                 let plane = row * self.size.height as usize;
@@ -170,7 +244,9 @@ impl Writer {
             CpuLevel::Scalar => scalar::write_planes(pixels, self.dtype, &self.affine, planes),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Avx2` (which includes FMA and F16C) is only ever passed down after detection.
-            CpuLevel::Avx2 => unsafe { avx2::write_planes(pixels, self.dtype, &self.affine, planes) },
+            CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe {
+                avx2::write_planes(pixels, self.dtype, &self.affine, planes);
+            },
             #[cfg(target_arch = "aarch64")]
             // SAFETY: every aarch64 CPU has NEON.
             CpuLevel::Neon => unsafe { neon::write_planes(pixels, self.dtype, &self.affine, planes) },
@@ -182,7 +258,9 @@ impl Writer {
             CpuLevel::Scalar => scalar::write_packed(pixels, self.dtype, &self.affine, row),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as in `write_planes`.
-            CpuLevel::Avx2 => unsafe { avx2::write_packed(pixels, self.dtype, &self.affine, row) },
+            CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe {
+                avx2::write_packed(pixels, self.dtype, &self.affine, row);
+            },
             #[cfg(target_arch = "aarch64")]
             CpuLevel::Neon => scalar::write_packed(pixels, self.dtype, &self.affine, row),
         }
@@ -215,11 +293,13 @@ mod tests {
             for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::U8] {
                 for normalise in [None, Some(Normalise::IMAGENET), Some(odd)] {
                     let float = dtype != Dtype::U8;
-                    let finish =
-                        Finish { layout, dtype, scale: float, normalise: normalise.filter(|_| float) };
-                    let expected = written(CpuLevel::Scalar, &finish);
-                    for level in CpuLevel::available() {
-                        assert!(written(level, &finish) == expected, "{level:?} {finish:?}");
+                    for channels in [Channels::Rgb, Channels::Grey] {
+                        let normalise = normalise.filter(|_| float);
+                        let finish = Finish { layout, dtype, scale: float, normalise, channels };
+                        let expected = written(CpuLevel::Scalar, &finish);
+                        for level in CpuLevel::available() {
+                            assert!(written(level, &finish) == expected, "{level:?} {finish:?}");
+                        }
                     }
                 }
             }
@@ -243,6 +323,29 @@ mod tests {
             }
         }
         assert!(worst <= 4.8e-7, "{worst:e}");
+    }
+
+    #[test]
+    fn boxes_are_overwritten_alike_in_both_layouts() {
+        let (size, region) = (Size::new(5, 4), Region::new(1, 2, 3, 2));
+        let made = |layout| {
+            let finish = Finish { layout, ..Finish::tensor(Dtype::F32, Normalise::IMAGENET) };
+            let mut out = vec![0; finish.output_bytes(size)];
+            let mut next = 0.0;
+            let count = |_| {
+                next += 1.0;
+                next
+            };
+            finish.overwrite(&mut out, size, region, count).unwrap();
+            out.chunks_exact(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+        };
+        let (first, last) = (made(TensorLayout::ChannelsFirst), made(TensorLayout::ChannelsLast));
+        for channel in 0..3 {
+            for pixel in 0..20 {
+                assert_eq!(first[channel * 20 + pixel], last[pixel * 3 + channel]);
+            }
+        }
+        assert_eq!((first[0], first[11], first.iter().copied().fold(0.0, f32::max)), (0.0, 1.0, 18.0));
     }
 
     #[test]

@@ -21,6 +21,14 @@ pub(super) fn write_packed(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &m
     }
 }
 
+/// The first channel alone.
+#[inline(always)]
+pub(super) fn write_grey(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &mut [u8]) {
+    for (pixel, element) in pixels.chunks_exact(4).zip(row.chunks_exact_mut(dtype.bytes())) {
+        write_element(pixel[0], dtype, affine, 0, element);
+    }
+}
+
 /// Inlined into the vector kernels' remainders, where `mul_add` is one instruction rather than a call.
 #[inline(always)]
 pub(super) fn write_element(byte: u8, dtype: Dtype, affine: &Affine, channel: usize, element: &mut [u8]) {

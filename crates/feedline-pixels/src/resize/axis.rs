@@ -31,9 +31,14 @@ impl Axis {
     /// Source positions `[start, end)` that output positions `[first, last)` read.
     pub(crate) fn span(self, first: u32, last: u32) -> (u32, u32) {
         if self.filter == Filter::Nearest && !self.is_identity() {
-            let mut positions = Vec::new();
-            self.nearest(&mut positions);
-            return (positions[first as usize], positions[last as usize - 1] + 1);
+            let mut ends = (0, 0);
+            self.each_nearest(last, |output, source| {
+                if output == first {
+                    ends.0 = source;
+                }
+                ends.1 = source + 1;
+            });
+            return ends;
         }
         let (start, _) = self.bounds(first);
         let (_, end) = self.bounds(last - 1);
@@ -55,14 +60,24 @@ impl Axis {
         (start, end)
     }
 
-    /// The one source position of each output position, as Pillow's `ImagingScaleAffine` finds it: by repeated
+    /// The one source position of each output position `[first, last)`. Only these are kept: the whole output may be
+    /// far larger than the window that is wanted of it.
+    pub(crate) fn nearest(self, first: u32, last: u32, positions: &mut Vec<u32>) {
+        positions.clear();
+        self.each_nearest(last, |output, source| {
+            if output >= first {
+                positions.push(source);
+            }
+        });
+    }
+
+    /// Source positions of output positions `[0, last)`, as Pillow's `ImagingScaleAffine` finds them: by repeated
     /// addition, whose rounding decides ties.
-    pub(crate) fn nearest(self, positions: &mut Vec<u32>) {
+    fn each_nearest(self, last: u32, mut take: impl FnMut(u32, u32)) {
         let step = self.scale;
         let mut at = step * 0.5;
-        positions.clear();
-        for _ in 0..self.output {
-            positions.push((at as u32).min(self.input - 1));
+        for output in 0..last.min(self.output) {
+            take(output, (at as u32).min(self.input - 1));
             at += step;
         }
     }

@@ -11,9 +11,12 @@
 
 mod axis;
 mod convolve;
+mod copy;
 mod filter;
 
 pub(crate) use axis::Axis;
+pub use copy::append_rgbx;
+pub(crate) use copy::mirror_rgb;
 pub use filter::Filter;
 
 use axis::Weights;
@@ -135,9 +138,7 @@ impl Resizer {
 
     fn begin_nearest(&mut self, geometry: &Geometry, horizontal: Axis, vertical: Axis) {
         let select = |positions: &mut Vec<u32>, axis: Axis, first: u32, count: u32, origin: u32| {
-            axis.nearest(positions);
-            positions.drain(..first as usize);
-            positions.truncate(count as usize);
+            axis.nearest(first, first + count, positions);
             for position in positions {
                 *position -= origin;
             }
@@ -164,6 +165,27 @@ impl Resizer {
         self.woven.resize(self.columns.reach().max(self.needed.width as usize), Woven::default());
     }
 
+    /// Whether rows leave as they came, three bytes a pixel, if [`push_untouched`](Self::push_untouched) gets them.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.method == Method::Copy
+    }
+
+    /// As [`push`](Self::push) for rows that are only copied: the sink gets them as they are, not even mirrored.
+    pub(crate) fn push_untouched(
+        &mut self,
+        origin: (u32, u32),
+        image: ImageRef<'_>,
+        sink: &mut impl RowSink,
+    ) -> Result<()> {
+        let Some(strip) = self.wanted(origin, image)? else { return Ok(()) };
+        for y in 0..strip.size.height {
+            sink(self.next_out, strip.row(y));
+            self.next_out += 1;
+        }
+        self.next_row += strip.size.height;
+        Ok(())
+    }
+
     /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from
     /// the left to the right edge of the needed region and follow the rows before without a gap; rows and columns that
     /// are not needed are passed over.
@@ -173,17 +195,7 @@ impl Resizer {
         image: ImageRef<'_>,
         sink: &mut impl RowSink,
     ) -> Result<()> {
-        if self.method == Method::Nothing || self.is_finished() {
-            return Ok(());
-        }
-        let wanted = self.needed.y + self.next_row;
-        let bottom = (origin.1 + image.size.height).min(self.needed.bottom());
-        if bottom <= wanted {
-            return Ok(());
-        }
-        self.check_strip(origin, image, wanted)?;
-        let x = self.needed.x - origin.0;
-        let strip = image.crop(Region::new(x, wanted - origin.1, self.needed.width, bottom - wanted))?;
+        let Some(strip) = self.wanted(origin, image)? else { return Ok(()) };
         match self.method {
             Method::Blend => self.blend(strip, self.next_row, sink),
             Method::BlendColumnsFirst => self.blend_columns_first(strip, sink),
@@ -192,6 +204,21 @@ impl Resizer {
         }
         self.next_row += strip.size.height;
         Ok(())
+    }
+
+    /// The part of a strip that is still needed.
+    fn wanted<'a>(&mut self, origin: (u32, u32), image: ImageRef<'a>) -> Result<Option<ImageRef<'a>>> {
+        if self.method == Method::Nothing || self.is_finished() {
+            return Ok(None);
+        }
+        let wanted = self.needed.y + self.next_row;
+        let bottom = (origin.1 + image.size.height).min(self.needed.bottom());
+        if bottom <= wanted {
+            return Ok(None);
+        }
+        self.check_strip(origin, image, wanted)?;
+        let x = self.needed.x - origin.0;
+        image.crop(Region::new(x, wanted - origin.1, self.needed.width, bottom - wanted)).map(Some)
     }
 
     /// Whether every row has left.
@@ -216,7 +243,10 @@ impl Resizer {
             )));
         }
         match self.layout {
-            None => self.begin_layout(image.layout),
+            None => {
+                image.layout.check_colour()?;
+                self.begin_layout(image.layout);
+            }
             Some(layout) if layout == image.layout => {}
             Some(_) => return Err(Error::Misuse("pixel layout changed between strips".into())),
         }
@@ -345,7 +375,12 @@ impl Resizer {
             let source = strip.row(row - above);
             let bytes = strip.layout.bytes();
             for (pixel, column) in self.pixels.chunks_exact_mut(4).zip(&self.nearest_columns) {
-                pixel[..3].copy_from_slice(&source[*column as usize * bytes..][..3]);
+                let at = *column as usize * bytes;
+                // Four bytes in one move wherever there are four; the last pixel of three may end the row.
+                match source.get(at..at + 4) {
+                    Some(four) => pixel.copy_from_slice(four),
+                    None => pixel[..3].copy_from_slice(&source[at..at + 3]),
+                }
             }
             sink(self.next_out, &self.pixels[..self.covered.width as usize * 4]);
             self.next_out += 1;
@@ -356,10 +391,11 @@ impl Resizer {
         let width = self.covered.width as usize;
         for y in 0..strip.size.height {
             let source = strip.row(y);
-            if strip.layout == PixelLayout::Rgbx && !self.flip {
+            if strip.layout != PixelLayout::Rgb && !self.flip {
                 sink(self.next_out, source);
             } else {
-                copy_pixels(source, strip.layout, self.flip, &mut self.pixels[..width * 4]);
+                let pixels = &mut self.pixels[..width * 4];
+                copy::copy_pixels(self.level, source, strip.layout, self.flip, pixels);
                 sink(self.next_out, &self.pixels[..width * 4]);
             }
             self.next_out += 1;
@@ -397,16 +433,6 @@ fn add_rows(
     };
     let weights = &vertical.of(out as usize)[(first - start) as usize..(last - start) as usize];
     convolve::blend_rows(level, rows, weights, first == start, line);
-}
-
-fn copy_pixels(source: &[u8], layout: PixelLayout, flip: bool, pixels: &mut [u8]) {
-    let copy = |(pixel, source): (&mut [u8], &[u8])| pixel[..3].copy_from_slice(&source[..3]);
-    let source = source.chunks_exact(layout.bytes());
-    if flip {
-        pixels.chunks_exact_mut(4).rev().zip(source).for_each(copy);
-    } else {
-        pixels.chunks_exact_mut(4).zip(source).for_each(copy);
-    }
 }
 
 /// How many lines can be unfinished at once: the longest run of output rows that share a source row, with room for the

@@ -269,6 +269,8 @@ fn check(code: c_int, message: &[c_char; MESSAGE_BYTES]) -> Result<()> {
         1 => Error::Truncated { codec: CODEC, reason: "the data ends before the image does".into() },
         3 => Error::Unsupported { codec: CODEC, reason: text },
         4 => Error::Misuse(text),
+        // libjpeg does not say how much; what it takes at once is a row of blocks or the coefficients.
+        5 => Error::OutOfMemory { bytes: 0 },
         _ => Error::Corrupt { codec: CODEC, offset: 0, reason: text },
     })
 }

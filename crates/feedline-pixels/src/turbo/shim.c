@@ -14,7 +14,8 @@
 /* A progressive file may hold any number of scans, each a pass over all coefficients: past this many it is an attack. */
 #define FEEDLINE_MAX_SCANS 1000
 
-enum { FEEDLINE_OK = 0, FEEDLINE_TRUNCATED = 1, FEEDLINE_CORRUPT = 2, FEEDLINE_UNSUPPORTED = 3, FEEDLINE_MISUSE = 4 };
+enum { FEEDLINE_OK = 0, FEEDLINE_TRUNCATED = 1, FEEDLINE_CORRUPT = 2, FEEDLINE_UNSUPPORTED = 3, FEEDLINE_MISUSE = 4,
+       FEEDLINE_OUT_OF_MEMORY = 5 };
 
 typedef struct {
   struct jpeg_error_mgr base;
@@ -57,6 +58,9 @@ static void on_error(j_common_ptr info)
     case JERR_NOT_COMPILED:
     case JERR_CCIR601_NOTIMPL:
       error->code = FEEDLINE_UNSUPPORTED;
+      break;
+    case JERR_OUT_OF_MEMORY:
+      error->code = FEEDLINE_OUT_OF_MEMORY;
       break;
     default:
       error->code = FEEDLINE_CORRUPT;

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "owning raw memory; see batch/README.md")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 /// Cache-line and AVX-512 alignment; also what torch and XLA like to see.
@@ -26,18 +26,16 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    /// At least `length` zeroed bytes.
-    pub(crate) fn new(length: usize) -> Self {
+    /// At least `length` zeroed bytes; `None` if they are not to be had.
+    pub(crate) fn new(length: usize) -> Option<Self> {
         let alignment = if length >= HUGE_FROM { HUGE_PAGE } else { ALIGNMENT };
-        let layout =
-            Layout::from_size_align(length.max(1), alignment).expect("batch sizes are checked when planned");
+        let layout = Layout::from_size_align(length.max(1), alignment).ok()?;
         // SAFETY: the layout's size is at least 1.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(layout) };
+        let pointer = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         if length >= HUGE_FROM {
             advise_huge(pointer, layout.size());
         }
-        Allocation { pointer, layout }
+        Some(Allocation { pointer, layout })
     }
 
     /// Its first byte.

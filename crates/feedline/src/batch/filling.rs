@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::memory::{Pool, Slab};
 use super::ring::Claim;
 use super::{Batch, Column, ColumnSpec, Layout};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::sample::MAX_DIMENSIONS;
 
 /// A batch being filled.
@@ -21,6 +21,8 @@ pub(crate) struct Filling {
     pub(crate) samples: Vec<u64>,
     columns: Vec<FillingColumn>,
     rows: Vec<UnsafeCell<RowState>>,
+    /// Why it has no columns, if there was no memory for them.
+    broken: Option<Error>,
     sealed: Option<Sealed>,
 }
 
@@ -89,28 +91,55 @@ impl Filling {
         specs: &[ColumnSpec],
         pool: &Pool,
         planned: impl Fn(usize) -> Option<Vec<u64>>,
-    ) -> Self {
+    ) -> Result<Self> {
         let rows = samples.len();
         let column = |(at, spec): (usize, &ColumnSpec)| match (&spec.layout, planned(at)) {
             (Layout::Dense { .. }, _) => {
                 let row_bytes = spec.row_bytes();
-                FillingColumn::Dense { memory: pool.lend(rows * row_bytes), row_bytes }
+                let memory = pool.lend(rows.saturating_mul(row_bytes))?;
+                Ok(FillingColumn::Dense { memory, row_bytes })
             }
             (Layout::Ragged { .. }, Some(lengths)) => {
                 let offsets = running_sum(lengths.iter().copied());
                 let total = *offsets.last().expect("there is always a first offset") as usize;
-                FillingColumn::Planned { memory: pool.lend(total), offsets }
+                Ok(FillingColumn::Planned { memory: pool.lend(total)?, offsets })
             }
-            (Layout::Ragged { .. }, None) => FillingColumn::Pieces,
+            (Layout::Ragged { .. }, None) => Ok(FillingColumn::Pieces),
         };
-        let columns: Vec<_> = specs.iter().enumerate().map(column).collect();
+        let columns = specs.iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let state = || RowState {
             pieces: columns.iter().map(|_| Vec::new()).collect(),
             shapes: vec![Shape::default(); columns.len()],
             ..RowState::default()
         };
         let rows = (0..rows).map(|_| UnsafeCell::new(state())).collect();
-        Filling { number, samples, columns, rows, sealed: None }
+        Ok(Filling { number, samples, columns, rows, broken: None, sealed: None })
+    }
+
+    /// A batch for which there was no memory: nobody fills it, and it seals to `error`.
+    pub(crate) fn without_memory(number: u64, samples: Vec<u64>, error: Error) -> Self {
+        let (columns, rows) = (Vec::new(), Vec::new());
+        Filling { number, samples, columns, rows, broken: Some(error), sealed: None }
+    }
+
+    /// Whether there was no memory for it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Bytes of its rows of unknown length. For the worker that seals it.
+    pub(crate) fn loose_bytes(&mut self) -> u64 {
+        let pieces = self.rows.iter_mut().flat_map(|row| &row.get_mut().pieces);
+        pieces.map(|piece| piece.len() as u64).sum()
+    }
+
+    /// Bytes of its rows of lengths that were known beforehand.
+    pub(crate) fn planned_bytes(&self) -> u64 {
+        let planned = |column: &FillingColumn| match column {
+            FillingColumn::Planned { memory, .. } => memory.len() as u64,
+            _ => 0,
+        };
+        self.columns.iter().map(planned).sum()
     }
 
     /// The claimed row.
@@ -123,19 +152,28 @@ impl Filling {
 
     /// Turns the filled rows into a batch. Called once, by the worker that finished the last row.
     pub(crate) fn seal(&mut self, specs: &[ColumnSpec], pool: &Pool) {
+        if let Some(error) = self.broken.take() {
+            let rows = self.samples.len();
+            self.sealed =
+                Some(Sealed { batch: None, failures: vec![(0, error)], rows, kept: Vec::new(), lost: rows });
+            return;
+        }
         let mut states: Vec<RowState> = self.rows.drain(..).map(UnsafeCell::into_inner).collect();
         let kept: Vec<usize> = (0..states.len()).filter(|row| states[*row].done).collect();
         let failed = |(row, state): (usize, &mut RowState)| {
             std::mem::take(&mut state.failures).into_iter().map(move |error| (row, error))
         };
-        let failures = states.iter_mut().enumerate().flat_map(failed).collect();
+        let mut failures: Vec<_> = states.iter_mut().enumerate().flat_map(failed).collect();
         let (rows, lost) = (states.len(), states.len() - kept.len());
         let columns = std::mem::take(&mut self.columns);
-        let batch = (!kept.is_empty()).then(|| {
-            let seal = |(at, column)| seal_column(column, at, &specs[at], &kept, &states, pool);
-            let columns = columns.into_iter().enumerate().map(seal).collect();
-            Batch { number: self.number, rows: kept.len(), columns }
-        });
+        let seal = |(at, column)| seal_column(column, at, &specs[at], &kept, &states, pool);
+        let mut batch = None;
+        if !kept.is_empty() {
+            match columns.into_iter().enumerate().map(seal).collect() {
+                Ok(columns) => batch = Some(Batch { number: self.number, rows: kept.len(), columns }),
+                Err(error) => failures.push((rows - 1, error)),
+            }
+        }
         self.sealed = Some(Sealed { batch, failures, rows, kept, lost });
     }
 
@@ -162,9 +200,19 @@ pub(crate) enum Room<'a> {
 }
 
 impl RowMut<'_> {
+    /// Which batch it is a row of.
+    pub(crate) fn batch(&self) -> u64 {
+        self.filling.number
+    }
+
     /// The sample this row is to hold.
     pub(crate) fn sample(&self) -> u64 {
         self.filling.samples[self.row]
+    }
+
+    /// The number of the row's batch, and the row's in it.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.filling.number, self.row as u64)
     }
 
     /// The row's bytes in a dense column.
@@ -206,7 +254,7 @@ fn running_sum(lengths: impl Iterator<Item = u64>) -> Vec<i64> {
     let mut sum = 0i64;
     std::iter::once(0)
         .chain(lengths.map(|length| {
-            sum += length as i64;
+            sum = sum.saturating_add_unsigned(length);
             sum
         }))
         .collect()
@@ -223,9 +271,9 @@ fn seal_column(
     kept: &[usize],
     states: &[RowState],
     pool: &Pool,
-) -> Column {
+) -> Result<Column> {
     let all = kept.len() == states.len();
-    match column {
+    Ok(match column {
         FillingColumn::Dense { mut memory, row_bytes } => {
             if !all {
                 close_gaps(memory.bytes_mut(), kept.iter().map(|row| row * row_bytes..(row + 1) * row_bytes));
@@ -243,7 +291,7 @@ fn seal_column(
         FillingColumn::Pieces => {
             let pieces = || kept.iter().map(|row| &states[*row].pieces[at]);
             let offsets = running_sum(pieces().map(|p| p.len() as u64));
-            let mut memory = pool.lend(*offsets.last().expect("there is always a first offset") as usize);
+            let mut memory = pool.lend(*offsets.last().expect("there is always a first offset") as usize)?;
             let mut rest = memory.bytes_mut();
             for piece in pieces() {
                 let (room, after) = rest.split_at_mut(piece.len());
@@ -252,7 +300,7 @@ fn seal_column(
             }
             Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
         }
-    }
+    })
 }
 
 /// Moves the kept ranges together, in place. They ascend, so no range is overwritten before it is moved.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::alloc::Allocation;
+use crate::error::{Error, Result};
 
 /// Lends memory and takes it back. Clones share the same memory.
 #[derive(Clone, Debug)]
@@ -27,10 +28,13 @@ struct Home {
     idle: Mutex<Vec<Allocation>>,
     /// Keep at most this many idle; what comes back beyond that is freed.
     keep: usize,
+    /// Keep none idle that would make lent and idle memory together more than this.
+    most_bytes: u64,
     fresh: AtomicU64,
     reused: AtomicU64,
     lent_bytes: AtomicU64,
     peak_bytes: AtomicU64,
+    process: u32,
 }
 
 /// What a pool has done so far.
@@ -47,29 +51,32 @@ pub struct PoolStats {
 }
 
 impl Pool {
-    /// A pool that keeps at most `keep` idle allocations.
-    pub(crate) fn new(keep: usize) -> Self {
+    /// A pool that keeps at most `keep` idle allocations, and none that would bring its memory above `most_bytes`.
+    pub(crate) fn new(keep: usize, most_bytes: u64) -> Self {
         Pool {
             home: Arc::new(Home {
                 idle: Mutex::new(Vec::new()),
                 keep,
+                most_bytes,
                 fresh: AtomicU64::new(0),
                 reused: AtomicU64::new(0),
                 lent_bytes: AtomicU64::new(0),
                 peak_bytes: AtomicU64::new(0),
+                process: std::process::id(),
             }),
         }
     }
 
     /// `length` bytes of unspecified content. Never waits: if everything is lent out, it allocates.
-    pub(crate) fn lend(&self, length: usize) -> Slab {
+    pub(crate) fn lend(&self, length: usize) -> Result<Slab> {
         let found = self.home.take_idle(length);
         let counter = if found.is_some() { &self.home.reused } else { &self.home.fresh };
         counter.fetch_add(1, Ordering::Relaxed);
-        let allocation = found.unwrap_or_else(|| Allocation::new(length));
+        let allocation = found.or_else(|| self.home.allocate(length));
+        let allocation = allocation.ok_or_else(|| Error::out_of_memory(length as u64, "a batch"))?;
         let lent = self.home.lent_bytes.fetch_add(allocation.capacity() as u64, Ordering::Relaxed);
         self.home.peak_bytes.fetch_max(lent + allocation.capacity() as u64, Ordering::Relaxed);
-        Slab { allocation: Some(allocation), length, home: self.home.clone() }
+        Ok(Slab { allocation: Some(allocation), length, home: self.home.clone() })
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
@@ -94,14 +101,40 @@ impl Home {
         Some(idle.remove(at))
     }
 
+    /// Fresh memory; idle memory makes way for it, if the bytes are limited or the system has no more.
+    fn allocate(&self, length: usize) -> Option<Allocation> {
+        drop(self.surplus(length as u64));
+        Allocation::new(length).or_else(|| {
+            let idle =
+                std::mem::take(&mut *self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            drop(idle);
+            Allocation::new(length)
+        })
+    }
+
     fn take_back(&self, allocation: Allocation) {
+        if self.process != std::process::id() {
+            // In a forked child: a thread that exists only in the parent may hold the lock. The memory is simply freed.
+            return;
+        }
         self.lent_bytes.fetch_sub(allocation.capacity() as u64, Ordering::Relaxed);
+        self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(allocation);
+        drop(self.surplus(0));
+    }
+
+    /// Takes out what is idle beyond the limits when `more` bytes are about to be lent. Freeing may unmap megabytes, so
+    /// the caller does it, without the lock.
+    fn surplus(&self, more: u64) -> Vec<Allocation> {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        idle.push(allocation);
-        let spare = if idle.len() > self.keep { Some(idle.remove(0)) } else { None };
-        // Freeing may unmap megabytes: not under the lock.
-        drop(idle);
-        drop(spare);
+        let lent = self.lent_bytes.load(Ordering::Relaxed);
+        let mut bytes =
+            idle.iter().map(|a| a.capacity() as u64).sum::<u64>().saturating_add(lent.saturating_add(more));
+        let mut out = 0;
+        while out < idle.len() && (idle.len() - out > self.keep || bytes > self.most_bytes) {
+            bytes -= idle[out].capacity() as u64;
+            out += 1;
+        }
+        idle.drain(..out).collect()
     }
 }
 
@@ -172,12 +205,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn after_a_fork_memory_is_freed_without_the_lock() {
+        let mut pool = Pool::new(4, u64::MAX);
+        Arc::get_mut(&mut pool.home).expect("not shared yet").process = 0;
+        let slab = pool.lend(100).unwrap();
+        // What a worker thread of the parent held when it forked.
+        let held = pool.home.idle.lock().unwrap();
+        drop(slab);
+        assert!(held.is_empty());
+    }
+
+    #[test]
     fn memory_comes_back_and_is_used_again() {
-        let pool = Pool::new(4);
-        let first = pool.lend(10_000);
+        let pool = Pool::new(4, u64::MAX);
+        let first = pool.lend(10_000).unwrap();
         let address = first.address() as usize;
         drop(first);
-        let second = pool.lend(9_000);
+        let second = pool.lend(9_000).unwrap();
         assert_eq!(second.address() as usize, address);
         assert_eq!(second.len(), 9_000);
         assert_eq!((pool.stats().fresh, pool.stats().reused), (1, 1));
@@ -185,8 +229,8 @@ mod tests {
 
     #[test]
     fn held_memory_is_never_lent_twice() {
-        let pool = Pool::new(2);
-        let mut held: Vec<Slab> = (0..50).map(|_| pool.lend(5000)).collect();
+        let pool = Pool::new(2, u64::MAX);
+        let mut held: Vec<Slab> = (0..50).map(|_| pool.lend(5000).unwrap()).collect();
         for (i, slab) in held.iter_mut().enumerate() {
             slab.bytes_mut().fill(i as u8);
         }
@@ -200,15 +244,37 @@ mod tests {
 
     #[test]
     fn a_small_loan_does_not_take_a_big_allocation() {
-        let pool = Pool::new(4);
-        drop(pool.lend(10 << 20));
-        drop(pool.lend(16));
+        let pool = Pool::new(4, u64::MAX);
+        drop(pool.lend(10 << 20).unwrap());
+        drop(pool.lend(16).unwrap());
         assert_eq!(pool.stats().fresh, 2);
     }
 
     #[test]
+    fn idle_memory_makes_way_within_the_limit() {
+        let pool = Pool::new(8, 30_000);
+        drop([pool.lend(10_000).unwrap(), pool.lend(10_000).unwrap()]);
+        assert_eq!(pool.home.idle.lock().unwrap().len(), 2);
+        let big = pool.lend(25_000).unwrap();
+        assert_eq!(pool.home.idle.lock().unwrap().len(), 0);
+        let small = pool.lend(10_000).unwrap();
+        drop(small);
+        assert_eq!(pool.home.idle.lock().unwrap().len(), 0, "25,000 and 10,000 are more than the limit");
+        drop(big);
+        assert_eq!(pool.home.idle.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        for length in [usize::MAX, isize::MAX as usize, 1 << 60] {
+            let error = Pool::new(1, u64::MAX).lend(length).unwrap_err();
+            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        }
+    }
+
+    #[test]
     fn slabs_outlive_their_pool() {
-        let slab = Pool::new(1).lend(100);
+        let slab = Pool::new(1, u64::MAX).lend(100).unwrap();
         assert_eq!(slab.bytes(), [0; 100]);
     }
 }

@@ -5,6 +5,8 @@
 //! folder says why that holds.
 
 mod alloc;
+mod budget;
+mod elements;
 mod filling;
 mod memory;
 mod ring;
@@ -12,8 +14,9 @@ mod sync;
 
 use std::sync::Arc;
 
-use crate::sample::DType;
+use crate::field::{DType, Meaning};
 
+pub(crate) use budget::Budget;
 pub(crate) use filling::{Filling, Room, RowMut, Sealed, Shape};
 pub(crate) use memory::Pool;
 pub use memory::{PoolStats, Slab};
@@ -32,19 +35,6 @@ pub enum Layout {
         /// Whether each row also has a shape of its own.
         shaped: bool,
     },
-}
-
-/// What a column's elements mean beyond their type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// Numbers.
-    Numbers,
-    /// Opaque bytes (an undecoded picture, a blob).
-    Bytes,
-    /// UTF-8 text.
-    Text,
-    /// JSON text.
-    Json,
 }
 
 /// What a column will be, known before the first batch.
@@ -198,11 +188,12 @@ mod tests {
 
     /// Fills `rows` rows over a real ring with `threads` threads; rows for which `fails` is true fail.
     fn fill(rows: u64, threads: usize, fails: fn(u64) -> bool) -> Vec<Sealed> {
-        let (ring, pool, specs) = (Ring::new(2, 4, rows), Pool::new(8), specs());
+        let (ring, pool, specs) = (Ring::new(2, 4, rows), Pool::new(8, u64::MAX), specs());
         let open = |number: u64| {
             let samples: Vec<u64> = (number * 4..number * 4 + ring.rows(number)).collect();
             let lengths: Vec<u64> = samples.iter().map(|s| s % 3).collect();
-            Filling::new(number, samples, &specs, &pool, |column| (column == 1).then(|| lengths.clone()))
+            let planned = |column| (column == 1).then(|| lengths.clone());
+            Filling::new(number, samples, &specs, &pool, planned).unwrap()
         };
         let fill_row = |filling: &Filling, claim: &Claim| {
             let mut row = filling.row(claim);
@@ -265,6 +256,19 @@ mod tests {
                 assert!(sealed.failures.is_empty() && sealed.lost == 0);
             }
         }
+    }
+
+    #[test]
+    fn a_batch_without_memory_is_its_error() {
+        let (pool, specs) = (Pool::new(8, u64::MAX), specs());
+        let lengths = vec![1 << 62, 1 << 62, 1 << 62];
+        let error =
+            Filling::new(0, vec![0, 1, 2], &specs, &pool, |column| (column == 1).then(|| lengths.clone()));
+        let mut broken = Filling::without_memory(0, vec![0, 1, 2], error.unwrap_err());
+        broken.seal(&specs, &pool);
+        let sealed = broken.into_sealed();
+        assert!(sealed.batch.is_none() && sealed.lost == 3);
+        assert!(matches!(sealed.failures[..], [(0, Error::OutOfMemory { .. })]));
     }
 
     #[test]

@@ -146,7 +146,8 @@ impl<T> Ring<T> {
 
     /// The next batch in order; waits at most `patience` for it (for ever if `None`).
     pub(crate) fn take(&self, patience: Option<Duration>) -> Take<T> {
-        let deadline = patience.map(|p| Instant::now() + p);
+        // A time too far away to be told is for ever.
+        let deadline = patience.and_then(|p| Instant::now().checked_add(p));
         let mut gate = self.lock();
         loop {
             let number = gate.taken;
@@ -191,11 +192,6 @@ impl<T> Ring<T> {
     /// Whether every batch was taken.
     pub(crate) fn is_drained(&self) -> bool {
         self.lock().taken >= self.batches()
-    }
-
-    /// Whether [`close`](Self::close) was called.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().closed
     }
 
     fn cell(&self, batch: u64) -> &Cell<T> {

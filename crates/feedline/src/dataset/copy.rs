@@ -7,19 +7,21 @@
 //! Interrupted, the same call goes on where it stopped. Of several processes one packs and the others wait for it; if
 //! it dies, another takes over.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::{Dataset, DatasetSpec, OpenOptions};
-use crate::encode::{PackSettings, StoredImage};
-use crate::error::{Error, Location, Result};
-use crate::format::{EncodedImage, Format, ImageEncoder, ImageInput, PackOptions, Progress, pack};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::{Seen, Source};
+use crate::encode::PackSettings;
+use crate::error::{DataCause, Error, Location, Result};
+use crate::field::ImageEncoding;
+use crate::format::{
+    Copied, EncodedImage, Format, ImageEncoder, ImageInput, LocalCopy, PackOptions, Progress, pack,
+};
+use crate::sample::ImageMeta;
+use crate::source::is_own;
 
 /// How often a process that waits for another's pack looks whether it is there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -41,8 +43,8 @@ pub struct CopyStatus {
 
 impl Dataset {
     /// The same data set, packed below `folder` while it is read. See the module's contract.
-    pub fn cached(&self, folder: &Path, image: StoredImage) -> Result<Dataset> {
-        if !matches!(image, StoredImage::Jpeg | StoredImage::AsIs) {
+    pub fn cached(&self, folder: &Path, image: ImageEncoding) -> Result<Dataset> {
+        if !matches!(image, ImageEncoding::Jpeg | ImageEncoding::File) {
             let reason = format!(
                 "'{}' changes an image's bytes, so a sample would differ before and after the pack is there; \
                  use jpeg or as-is, or pack beforehand",
@@ -61,8 +63,9 @@ impl Dataset {
             let (folder, image) = (folder.to_path_buf(), image);
             Arc::new(DatasetSpec::Cached { of: Box::new(of.clone()), folder, image })
         });
-        let twin = Arc::new(Twin { far: far.format.clone(), job: job.clone() });
-        Ok(Dataset { format: twin, uri: self.uri.clone(), spec, copy: Some(job) })
+        let maker = Arc::new(StopOnDrop(job.clone()));
+        let format = Arc::new(Copied::new(far.format.clone(), job.near.clone(), maker));
+        Ok(Dataset { format, spec, copy: Some(job), ..self.clone() })
     }
 
     /// The same data set, with what comes over a network kept below `folder`. Local data are as they were.
@@ -83,11 +86,14 @@ impl DatasetSpec {
     /// Whether its bytes come over a network.
     fn is_remote(&self) -> bool {
         match self {
-            DatasetSpec::Open { uris, .. } => {
-                uris.iter().any(|u| u.contains("://") && !u.starts_with("file://"))
+            DatasetSpec::Open { uris, reading, .. } => {
+                uris.iter().chain(&reading.root).any(|u| u.contains("://") && !u.starts_with("file://"))
+            }
+            DatasetSpec::Rows { reading, .. } => {
+                reading.root.as_ref().is_some_and(|u| u.contains("://") && !u.starts_with("file://"))
             }
             DatasetSpec::Select { of, .. } | DatasetSpec::Cached { of, .. } => of.is_remote(),
-            DatasetSpec::Concat { pieces } => pieces.iter().any(DatasetSpec::is_remote),
+            DatasetSpec::Concat { pieces, .. } => pieces.iter().any(DatasetSpec::is_remote),
         }
     }
 
@@ -98,13 +104,13 @@ impl DatasetSpec {
             return spec;
         }
         match &mut spec {
-            DatasetSpec::Open { storage, .. } => {
+            DatasetSpec::Open { storage, .. } | DatasetSpec::Rows { storage, .. } => {
                 storage.cache_dir.get_or_insert_with(|| folder.to_path_buf());
             }
             DatasetSpec::Select { of, .. } | DatasetSpec::Cached { of, .. } => {
                 **of = of.with_cache_dir(folder);
             }
-            DatasetSpec::Concat { pieces } => {
+            DatasetSpec::Concat { pieces, .. } => {
                 for piece in pieces {
                     *piece = piece.with_cache_dir(folder);
                 }
@@ -121,7 +127,7 @@ pub(super) struct Job {
     total: u64,
     samples: AtomicU64,
     stop: AtomicBool,
-    near: OnceLock<Arc<dyn Format>>,
+    near: LocalCopy,
     failure: Mutex<Option<String>>,
 }
 
@@ -132,7 +138,7 @@ impl Job {
             total,
             samples: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            near: OnceLock::new(),
+            near: LocalCopy::default(),
             failure: Mutex::new(None),
         }
     }
@@ -163,7 +169,8 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
     let watched = Arc::downgrade(job);
     let run = move || {
         // Training comes first. (On Linux this is the thread's own, and its helpers'.)
-        let _ = rustix::process::nice(10);
+        // 10 would still leave the packing a tenth of a core that training could use; 15 leaves a thirtieth.
+        let _ = rustix::process::nice(15);
         let result = pack_or_wait(&watched, &*far, &folder, &options);
         let Some(job) = watched.upgrade() else { return };
         match result.and_then(|()| open_pack(&folder, &*far)) {
@@ -183,7 +190,9 @@ fn pack_or_wait(job: &Weak<Job>, far: &dyn Format, folder: &Path, options: &Pack
     loop {
         match pack(far, folder, options, &Watched(job.clone())) {
             Ok(_) => return Ok(()),
-            Err(error) if is_busy(&error) && alive(job) => std::thread::sleep(LOOK_EVERY),
+            Err(error) if error.cause() == Some(DataCause::Busy) && alive(job) => {
+                std::thread::sleep(LOOK_EVERY);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -191,10 +200,6 @@ fn pack_or_wait(job: &Weak<Job>, far: &dyn Format, folder: &Path, options: &Pack
 
 fn alive(job: &Weak<Job>) -> bool {
     job.upgrade().is_some_and(|job| !job.stop.load(Ordering::Relaxed))
-}
-
-fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Data { reason, .. } if reason.contains("another process is writing"))
 }
 
 /// Counts for the job, and stops when nobody wants the pack any more.
@@ -213,7 +218,22 @@ fn finished(folder: &Path, far: &dyn Format) -> Option<Arc<dyn Format>> {
     folder.is_dir().then(|| open_pack(folder, far).ok()).flatten()
 }
 
+/// In a folder that several users share, anybody could have put a pack of other data there.
+fn check_own(folder: &Path) -> Result<()> {
+    let place = || Location::new(folder.display().to_string());
+    let failed = |error: std::io::Error| Error::storage("looking into", place(), error);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !entry.metadata().is_ok_and(|found| found.is_dir() || is_own(&found)) {
+            let reason = format!("'{}' belongs to another user", entry.file_name().display());
+            return Err(Error::data(place(), reason).with_hint("use a cache folder of your own"));
+        }
+    }
+    Ok(())
+}
+
 fn open_pack(folder: &Path, far: &dyn Format) -> Result<Arc<dyn Format>> {
+    check_own(folder)?;
     let options = OpenOptions { format: "pack".to_owned(), ..OpenOptions::default() };
     let near = Dataset::open_all(&[folder.display().to_string()], &options)?;
     if near.len() != far.len() || near.schema().fields.len() != far.schema().fields.len() {
@@ -223,7 +243,7 @@ fn open_pack(folder: &Path, far: &dyn Format) -> Result<Arc<dyn Format>> {
     Ok(near.format)
 }
 
-/// Keeps what it cannot encode as it is: a bad picture must be the same bad sample from the pack as from the source.
+/// Keeps what it cannot encode as it is: a bad image must be the same bad sample from the pack as from the source.
 #[derive(Debug)]
 struct Forgiving(Arc<dyn ImageEncoder>);
 
@@ -246,101 +266,12 @@ impl ImageEncoder for Forgiving {
     }
 }
 
-/// Reads from the pack once it is there, from the source until then.
+/// Ends packing when nobody reads the data set any more.
 #[derive(Debug)]
-struct Twin {
-    far: Arc<dyn Format>,
-    job: Arc<Job>,
-}
+struct StopOnDrop(Arc<Job>);
 
-impl Twin {
-    fn nearest(&self) -> &dyn Format {
-        &**self.job.near.get().unwrap_or(&self.far)
-    }
-}
-
-impl Format for Twin {
-    fn name(&self) -> &'static str {
-        self.far.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.far.len()
-    }
-
-    fn schema(&self) -> &Schema {
-        self.far.schema()
-    }
-
-    fn fingerprint(&self) -> Fingerprint {
-        self.far.fingerprint()
-    }
-
-    fn problems(&self) -> &[Error] {
-        self.far.problems()
-    }
-
-    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
-        self.nearest().read(sample, fields, into)
-    }
-
-    fn locate(&self, sample: u64) -> Location {
-        self.far.locate(sample)
-    }
-
-    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
-        self.far.byte_length(sample, field)
-    }
-
-    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
-        let near = self.job.near.get().filter(|n| n.byte_length(sample, field) == Some(into.len() as u64));
-        near.unwrap_or(&self.far).read_bytes(sample, field, into)
-    }
-
-    fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
-        self.nearest().image_meta(sample, field)
-    }
-
-    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
-        self.nearest().int_value(sample, field)
-    }
-
-    fn object_count(&self) -> u32 {
-        self.far.object_count() + self.job.near.get().map_or(0, |near| near.object_count())
-    }
-
-    // The pack's objects are numbered after the source's: an extent planned before the change means the same after it.
-    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        match number.checked_sub(self.far.object_count()) {
-            None => self.far.object(number),
-            Some(number) => self.job.near.get()?.object(number),
-        }
-    }
-
-    fn seen(&self, number: u32) -> Option<Seen> {
-        if number < self.far.object_count() { self.far.seen(number) } else { None }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.nearest().is_remote()
-    }
-
-    fn prepare(&self, samples: &[u64]) {
-        self.nearest().prepare(samples);
-    }
-
-    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
-        let Some(near) = self.job.near.get() else { return self.far.extents(sample, fields, out) };
-        let before = out.len();
-        near.extents(sample, fields, out);
-        for extent in &mut out[before..] {
-            extent.object += self.far.object_count();
-        }
-    }
-}
-
-impl Drop for Twin {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.job.stop.store(true, Ordering::Relaxed);
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }

@@ -2,21 +2,24 @@
 //! process can open the same.
 
 mod copy;
+mod cut;
+mod join;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use copy::CopyStatus;
 
-use crate::encode::StoredImage;
-use crate::error::{Error, Location, Result};
-use crate::format::{self, Concatenated, Format, ReadingOptions, Renamed, Selected};
-use crate::owned::Sample;
-use crate::sample::{FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::{Storage, Target, resolve, split_joined};
+use crate::error::{DataCause, Error, Location, Result, shown};
+use crate::field::{ImageEncoding, Role};
+use crate::format::{self, Format, ReadingOptions, Renamed, Rows, Selected};
+use crate::owned::{OwnedValue, Sample};
+use crate::sample::{FieldSet, FieldSpec, Fingerprint, MAX_FIELDS, NoRoom, SampleBuffer, Schema};
+use crate::source::{Storage, Target, absolute, pieces, resolve, split_joined};
 
 /// How to open a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +46,36 @@ impl Default for OpenOptions {
     }
 }
 
+feedline_format::setters! {
+    OpenOptions:
+    /// A format's name, instead of finding out.
+    with_format: format = &str;
+    /// New name → the field behind it.
+    with_fields: fields = BTreeMap<String, String>;
+    /// What only some formats ask.
+    with_reading: reading = ReadingOptions;
+    /// How to reach data that are not on this machine.
+    with_storage: storage = Storage;
+}
+
+impl OpenOptions {
+    /// The same with an absolute root.
+    fn rooted(&self) -> Self {
+        let mut options = self.clone();
+        options.reading.root = options.reading.root.map(|root| absolute(&root));
+        options
+    }
+
+    /// How to reach `uris` themselves: a local table of remote files takes no settings of its own.
+    fn storage_of(&self, uris: &[String]) -> Storage {
+        let remote = |uri: &String| uri.contains("://") && !uri.starts_with("file://");
+        if self.reading.root.as_ref().is_some_and(remote) && !uris.iter().any(remote) {
+            return Storage::default();
+        }
+        self.storage.clone()
+    }
+}
+
 /// A data set: samples by number, fields by name. Cheap to clone; safe to share between threads.
 ///
 /// Unless told otherwise, exactly one image field is called `image`, and exactly one field that holds a class number
@@ -55,10 +88,12 @@ pub struct Dataset {
     uri: Arc<str>,
     spec: Option<Arc<DatasetSpec>>,
     copy: Option<Arc<copy::Job>>,
+    problems: Arc<[Error]>,
 }
 
-/// What it takes to open a data set again, in this process or another. Plain data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What it takes to open a data set again, in this process or another: plain data, with the secrets that takes. Keep it, and
+/// a pickle of it, as safe as these.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatasetSpec {
     /// Something on disk.
@@ -85,10 +120,24 @@ pub enum DatasetSpec {
         /// Which.
         indices: Vec<u64>,
     },
+    /// Samples in memory.
+    Rows {
+        /// Which.
+        rows: Rows,
+        /// The fields the user asked for.
+        fields: Option<BTreeMap<String, String>>,
+        /// Where their paths start, and what their columns hold.
+        reading: ReadingOptions,
+        /// How to reach the files they name.
+        storage: Storage,
+    },
     /// Several in a row.
     Concat {
         /// Which.
         pieces: Vec<DatasetSpec>,
+        /// Whether classes of the same name are one, whatever their numbers.
+        #[serde(default)]
+        matched: bool,
     },
     /// Another, packed locally while it is read.
     Cached {
@@ -97,8 +146,23 @@ pub enum DatasetSpec {
         /// Below which folder the pack lies.
         folder: PathBuf,
         /// What the pack stores of images.
-        image: StoredImage,
+        image: ImageEncoding,
     },
+}
+
+/// Addresses and settings may hold secrets.
+impl std::fmt::Debug for DatasetSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DatasetSpec::Open { uris, format, fingerprint, .. } => {
+                write!(f, "Open({}, {format}, {fingerprint})", shown(&uris.join(", ")))
+            }
+            DatasetSpec::Select { of, indices } => write!(f, "Select({of:?}, {} samples)", indices.len()),
+            DatasetSpec::Concat { pieces, .. } => f.debug_tuple("Concat").field(pieces).finish(),
+            DatasetSpec::Rows { .. } => f.write_str("Rows"),
+            DatasetSpec::Cached { of, folder, image } => write!(f, "Cached({of:?}, {folder:?}, {image:?})"),
+        }
+    }
 }
 
 impl DatasetSpec {
@@ -122,8 +186,14 @@ impl DatasetSpec {
                 Ok(dataset)
             }
             DatasetSpec::Select { of, indices } => of.open()?.select(indices),
-            DatasetSpec::Concat { pieces } => {
-                Dataset::concat(&pieces.iter().map(DatasetSpec::open).collect::<Result<Vec<_>>>()?)
+            DatasetSpec::Rows { rows, fields, reading, storage } => {
+                let (fields, reading, storage) = (fields.clone(), reading.clone(), storage.clone());
+                let options = OpenOptions { fields, reading, storage, ..OpenOptions::default() };
+                Dataset::open_rows(rows.clone(), &options)
+            }
+            DatasetSpec::Concat { pieces, matched } => {
+                let pieces = pieces.iter().map(DatasetSpec::open).collect::<Result<Vec<_>>>()?;
+                if *matched { Dataset::join(&pieces) } else { Dataset::concat(&pieces) }
             }
             DatasetSpec::Cached { of, folder, image } => of.open()?.cached(folder, *image),
         }
@@ -152,14 +222,27 @@ fn open_format(
     options: &OpenOptions,
     uri: &str,
 ) -> Result<(Arc<dyn Format>, Arc<dyn Format>)> {
-    let stored = format::open(target, &options.format, &options.reading)?;
+    let reading = ReadingOptions { storage: options.storage.clone(), ..options.reading.clone() };
+    let stored = format::open(target, &options.format, &reading)?;
+    Ok((named(stored.clone(), options, uri)?, stored))
+}
+
+fn named(stored: Arc<dyn Format>, options: &OpenOptions, uri: &str) -> Result<Arc<dyn Format>> {
     check_field_count(uri, stored.schema())?;
     let format = match &options.fields {
-        Some(fields) => pick(stored.clone(), fields, uri)?,
-        None => with_usual_names(stored.clone()),
+        Some(fields) => pick(stored, fields, uri)?,
+        None => with_usual_names(stored),
     };
     refuse_pickles(uri, format.schema(), &options.reading)?;
-    Ok((format, stored))
+    Ok(format)
+}
+
+/// What the format left out, and what its source did not even show it.
+fn problems(format: &dyn Format, target: &Target) -> Arc<[Error]> {
+    let mut found = format.problems().to_vec();
+    let told: std::collections::HashSet<String> = found.iter().map(ToString::to_string).collect();
+    found.extend(target.source().left_out().into_iter().filter(|error| !told.contains(&error.to_string())));
+    found.into()
 }
 
 impl Dataset {
@@ -168,32 +251,61 @@ impl Dataset {
         Dataset::open_all(&[uri.as_ref().to_owned()], &OpenOptions::default())
     }
 
-    /// Opens one or several of them as one data set.
+    /// Opens one or several of them as one data set. Local paths are made absolute at once: what is opened stays where
+    /// it is when the working folder changes. Several folders, packs or tables are joined, classes by their names.
     pub fn open_all(uris: &[String], options: &OpenOptions) -> Result<Self> {
-        let uris = split_joined(uris)?;
-        let target = resolve(&uris, &options.storage)?;
-        let uri = uris.join(", ");
-        let (format, stored) = open_format(&target, options, &uri)?;
+        let uris: Vec<String> = split_joined(uris)?.iter().map(|uri| absolute(uri)).collect();
+        if let Some(pieces) = pieces(&uris)? {
+            let open = |uri: &String| Dataset::open_all(std::slice::from_ref(uri), options);
+            return Dataset::join(&pieces.iter().map(open).collect::<Result<Vec<_>>>()?);
+        }
+        let options = &options.rooted();
+        let uri = shown(&uris.join(", ")).into_owned();
+        let open = || {
+            let target = resolve(&uris, &options.storage_of(&uris))?;
+            open_format(&target, options, &uri).map(|formats| (target, formats))
+        };
+        let (target, (format, stored)) = match open() {
+            // Bytes from far away are doubted once.
+            Err(error) if error.cause() == Some(DataCause::Content) && uri.contains("://") => open()?,
+            opened => opened?,
+        };
         let spec = DatasetSpec::Open {
-            uris: uris.iter().map(|u| absolute(u)).collect(),
+            uris,
             format: stored.name().to_owned(),
             fields: options.fields.clone(),
             reading: options.reading.clone(),
             storage: options.storage.clone(),
             fingerprint: stored.fingerprint().to_hex(),
         };
-        Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)), copy: None })
+        let problems = problems(&*format, &target);
+        Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)), copy: None, problems })
+    }
+
+    /// Opens samples that a program made. Paths in them start at the options' root, or at the working folder.
+    pub fn open_rows(rows: Rows, options: &OpenOptions) -> Result<Self> {
+        let mut options = options.rooted();
+        options.reading.root.get_or_insert_with(|| absolute("."));
+        let reading = ReadingOptions { storage: options.storage.clone(), ..options.reading.clone() };
+        let stored = format::open_rows(&rows, &reading)?;
+        let format = named(stored, &options, "rows")?;
+        let OpenOptions { fields, reading, storage, .. } = options;
+        let spec = DatasetSpec::Rows { rows, fields, reading, storage };
+        let problems = format.problems().into();
+        Ok(Dataset { format, uri: "rows".into(), spec: Some(Arc::new(spec)), copy: None, problems })
     }
 
     /// Opens what lies in a source of one's own (in memory, say). It cannot be described for other processes.
     pub fn open_target(target: &Target, options: &OpenOptions) -> Result<Self> {
         let (format, _) = open_format(target, options, target.uri())?;
-        Ok(Dataset::from_format(format, target.uri()))
+        let problems = problems(&*format, target);
+        Ok(Dataset { problems, ..Dataset::from_format(format, target.uri()) })
     }
 
     /// A data set over a format of one's own. It cannot be described for other processes.
     pub fn from_format(format: Arc<dyn Format>, uri: impl Into<String>) -> Self {
-        Dataset { format, uri: uri.into().into(), spec: None, copy: None }
+        let problems = format.problems().into();
+        Dataset { format, uri: uri.into().into(), spec: None, copy: None, problems }
     }
 
     /// Number of samples.
@@ -233,7 +345,12 @@ impl Dataset {
 
     /// What was found but is not part of the data set, one error each.
     pub fn problems(&self) -> &[Error] {
-        self.format.problems()
+        &self.problems
+    }
+
+    /// Those of them that a user should be told at once: data that are left out.
+    pub fn warnings(&self) -> &[Error] {
+        self.format.warnings()
     }
 
     /// The samples as the loader and the pack writer read them.
@@ -243,14 +360,37 @@ impl Dataset {
 
     /// Reads the wanted fields of a sample, by position in [`schema`](Self::schema), into `into`.
     pub fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
-        self.format.read(sample, fields, into)
+        let read = catch_unwind(AssertUnwindSafe(|| format::read(&*self.format, sample, fields, into)));
+        read.unwrap_or_else(|panic| match panic.downcast::<NoRoom>() {
+            Ok(room) => {
+                let place = self.format.locate(sample).with_sample(sample);
+                Err(Error::out_of_memory(room.bytes, format!("reading {place}")))
+            }
+            Err(panic) => resume_unwind(panic),
+        })
+    }
+
+    /// Fills `into` with one field's bytes, in place; see [`Format::read_bytes`].
+    pub(crate) fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        format::read_bytes(&*self.format, sample, field, into)
     }
 
     /// One whole sample, owned.
     pub fn get(&self, sample: u64) -> Result<Sample> {
         let mut buffer = SampleBuffer::new();
-        self.read(sample, &FieldSet::all(self.schema().fields.len()), &mut buffer)?;
-        Sample::from_buffer(self.schema(), &buffer, || self.format.locate(sample).with_sample(sample))
+        let all = FieldSet::all(self.schema().fields.len());
+        self.read(sample, &all, &mut buffer).map_err(|e| e.seen_as(sample))?;
+        Sample::from_buffer(self.schema(), &buffer, || self.format.locate(sample).seen_as(sample))
+    }
+
+    /// One field of a sample, by position in [`schema`](Self::schema), owned.
+    pub fn get_field(&self, sample: u64, field: usize) -> Result<OwnedValue> {
+        let mut buffer = SampleBuffer::new();
+        let count = self.schema().fields.len();
+        self.read(sample, &FieldSet::only(count, [field]), &mut buffer).map_err(|e| e.seen_as(sample))?;
+        let place = || self.format.locate(sample).seen_as(sample);
+        let mut sample = Sample::from_buffer(self.schema(), &buffer, place)?;
+        Ok(sample.fields.swap_remove(field).1)
     }
 
     /// Only these samples, in this order.
@@ -259,25 +399,7 @@ impl Dataset {
         let spec = self.spec.as_ref().map(|of| {
             Arc::new(DatasetSpec::Select { of: Box::new((**of).clone()), indices: indices.to_vec() })
         });
-        Ok(Dataset { format, uri: self.uri.clone(), spec, copy: self.copy.clone() })
-    }
-
-    /// One after the other. The result has the fields that all of them have, in the order of the first.
-    pub fn concat(pieces: &[Dataset]) -> Result<Self> {
-        if pieces.is_empty() {
-            return Err(Error::option("concat", "nothing to join: the list is empty"));
-        }
-        let schema = common_schema(pieces)?;
-        let formats = pieces.iter().map(|p| reduce(&p.format, &schema)).collect();
-        let uri = pieces.iter().map(Dataset::uri).collect::<Vec<_>>().join(", ");
-        let specs: Option<Vec<_>> = pieces.iter().map(|p| p.spec.as_deref().cloned()).collect();
-        let spec = specs.map(|pieces| Arc::new(DatasetSpec::Concat { pieces }));
-        Ok(Dataset {
-            format: Arc::new(Concatenated::new(formats, schema)),
-            uri: uri.into(),
-            spec,
-            copy: None,
-        })
+        Ok(Dataset { format, spec, ..self.clone() })
     }
 
     /// What it takes to open this again elsewhere; `None` for data sets over a format of one's own.
@@ -307,34 +429,11 @@ fn refuse_pickles(uri: &str, schema: &Schema, reading: &ReadingOptions) -> Resul
     Err(Error::data(Location::new(uri), reason).with_hint(hint))
 }
 
-/// Local paths made absolute, so that a process with another working folder finds them.
-fn absolute(uri: &str) -> String {
-    if uri.contains("://") {
-        return uri.to_owned();
-    }
-    std::path::absolute(Path::new(uri)).map_or_else(|_| uri.to_owned(), |p| p.display().to_string())
-}
-
-/// The names of integer fields that hold a class.
-const CLASS_NAMES: [&str; 9] = [
-    "label",
-    "labels",
-    "cls",
-    "class",
-    "class_id",
-    "class_idx",
-    "target",
-    "category_id",
-    "image/class/label",
-];
-
 fn with_usual_names(behind: Arc<dyn Format>) -> Arc<dyn Format> {
     let fields = &behind.schema().fields;
     let mut schema = behind.schema().clone();
-    rename_only(&mut schema.fields, fields, "image", |f| f.kind == Kind::Image);
-    rename_only(&mut schema.fields, fields, "label", |f| {
-        f.kind == Kind::Int && CLASS_NAMES.contains(&f.name.as_str())
-    });
+    rename_only(&mut schema.fields, fields, Role::Image);
+    rename_only(&mut schema.fields, fields, Role::Label);
     if schema == *behind.schema() {
         return behind;
     }
@@ -342,9 +441,10 @@ fn with_usual_names(behind: Arc<dyn Format>) -> Arc<dyn Format> {
     Arc::new(Renamed::new(behind, schema, candidates))
 }
 
-/// Calls the only field that fits `name`, unless another has that name.
-fn rename_only(names: &mut [FieldSpec], fields: &[FieldSpec], name: &str, fits: impl Fn(&FieldSpec) -> bool) {
-    let mut fitting = fields.iter().enumerate().filter(|(_, f)| fits(f)).map(|(n, _)| n);
+/// Gives the only field that fits `role` the usual name, unless another has that name.
+fn rename_only(names: &mut [FieldSpec], fields: &[FieldSpec], role: Role) {
+    let name = role.usual_name();
+    let mut fitting = fields.iter().enumerate().filter(|(_, f)| role.fits(f)).map(|(n, _)| n);
     if let (Some(only), None) = (fitting.next(), fitting.next())
         && fields.iter().all(|f| f.name != name)
     {
@@ -366,7 +466,7 @@ fn pick(behind: Arc<dyn Format>, wanted: &BTreeMap<String, String>, uri: &str) -
             return Err(Error::option("fields", reason));
         }
         let optional = candidates.iter().all(|c| behind.schema().fields[*c].optional);
-        let field = FieldSpec { name: name.clone(), kind: first.kind, optional, pickled: first.pickled };
+        let field = FieldSpec { name: name.clone(), optional, ..first.clone() };
         picked.push((candidates, field));
     }
     if picked.is_empty() {
@@ -387,50 +487,4 @@ fn candidates(schema: &Schema, sources: &str, uri: &str) -> Result<Vec<usize>> {
     }
     let known = schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
     Err(Error::option("fields", format!("{uri} has no field '{sources}'; it has {known}")))
-}
-
-fn common_schema(pieces: &[Dataset]) -> Result<Schema> {
-    let first = pieces[0].schema();
-    let mut schema = Schema { fields: Vec::new(), classes: first.classes.clone() };
-    'fields: for field in &first.fields {
-        let mut common = field.clone();
-        for piece in &pieces[1..] {
-            let Some(position) = piece.schema().position(&field.name) else { continue 'fields };
-            let other = &piece.schema().fields[position];
-            if other.kind != field.kind {
-                let reason =
-                    format!("'{}' is {:?} in one and {:?} in another", field.name, field.kind, other.kind);
-                return Err(Error::option("concat", reason));
-            }
-            common.optional |= other.optional;
-        }
-        schema.fields.push(common);
-    }
-    if schema.fields.is_empty() {
-        return Err(Error::option("concat", "the data sets have no field in common; rename with fields="));
-    }
-    for piece in &pieces[1..] {
-        match (&schema.classes, &piece.schema().classes) {
-            (Some(mine), Some(other)) if mine != other => {
-                let reason =
-                    "the data sets number their classes differently: the same label would mean two things";
-                return Err(Error::option("concat", reason));
-            }
-            (None, Some(other)) => schema.classes = Some(other.clone()),
-            _ => {}
-        }
-    }
-    Ok(schema)
-}
-
-/// `format` with exactly the fields of `schema`, in its order.
-fn reduce(format: &Arc<dyn Format>, schema: &Schema) -> Arc<dyn Format> {
-    let position = |f: &FieldSpec| format.schema().position(&f.name).expect("the field is common to all");
-    let candidates: Vec<Vec<usize>> = schema.fields.iter().map(|f| vec![position(f)]).collect();
-    let same = candidates.len() == format.schema().fields.len()
-        && candidates.iter().enumerate().all(|(n, c)| c[..] == [n]);
-    if same {
-        return format.clone();
-    }
-    Arc::new(Renamed::new(format.clone(), schema.clone(), candidates))
 }

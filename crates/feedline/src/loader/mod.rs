@@ -1,35 +1,55 @@
 //! WHO DOES IT.
 //!
-//! Options → [`Plan`] (checked, sizes known) → [`Loader`] → [`Epoch`] (running threads, batches in order).
+//! Options → `Plan` (checked, sizes known) → [`Loader`] → [`Epoch`] (running threads, batches in order).
 //!
 //! A loader may run several epochs at once (nested loops); each has a crew of threads of its own. Dropping an epoch stops
 //! its crew within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
+mod crew;
+mod epoch;
+mod faults;
+mod machine;
 mod plan;
 mod sequence;
+mod spare;
 mod stats;
 mod tune;
 mod workers;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::batch::{Batch, ColumnSpec, Pool, Ring, Sealed, Take};
+use crate::batch::{ColumnSpec, Pool, Ring};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::order::{Batches, Identity, Order, State};
+use crate::order::{BadSamples, Batches, Identity, Order, State};
 use crate::read::{Course, Prefetch};
 use crate::spec::{LoaderOptions, OnError};
+use crew::{Crew, Leaving};
+use faults::Faults;
 use plan::Plan;
 use stats::Totals;
 use tune::{Limits, Seen, Setting};
-use workers::{Crew, Flight};
+use workers::Flight;
 
+pub use epoch::{Epoch, Next};
+pub use plan::usable_cores;
 pub use sequence::mix;
+pub use spare::Spare;
 pub use stats::{MemoryStats, StageSeconds, Stats};
 
-/// Failures kept for [`Loader::errors`]; the count goes on beyond.
-const ERRORS_KEPT: usize = 10_000;
+/// So long [`Loader::close`] waits for threads that are at a sample. The largest image decodes in less; a thread that
+/// takes longer is stuck.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The same where nobody asked to wait: a value that goes out of scope, an epoch whose threads shall not stay.
+const DROP_WITHIN: Duration = Duration::from_secs(1);
+
+/// Nobody waits longer; it also keeps times within what a clock can tell.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// So long a new epoch waits for the threads of the last one before it starts others.
+const FREE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Batches of a data set. Share it between threads by reference; every [`epoch`](Self::epoch) is independent.
 #[derive(Debug)]
@@ -52,21 +72,33 @@ struct Crews {
     /// Crews without work.
     idle: Vec<Crew>,
     /// Running epochs, to be stopped by `close`.
-    running: Vec<std::sync::Weak<Flight>>,
-    errors: Vec<Error>,
-    /// Bad samples since the last good one.
-    streak: u64,
+    running: Vec<Running>,
+    /// Threads that were told to end and had not when last looked at.
+    leaving: Vec<Leaving>,
+    faults: Faults,
     closed: bool,
     /// Threads and read-ahead as `auto_tune` has found them, and what was seen then.
     tuned: Option<(Setting, Seen)>,
+}
+
+/// A running epoch as `close` sees it.
+#[derive(Debug)]
+struct Running {
+    flight: Weak<Flight>,
+    crew: Weak<Mutex<Option<Crew>>>,
 }
 
 impl Loader {
     /// Checks `options` against `dataset`. No thread starts before the first epoch.
     pub fn new(dataset: Dataset, options: LoaderOptions) -> Result<Self> {
         let plan = Arc::new(Plan::new(&dataset, options)?);
+        // What a later epoch cannot do is said now.
+        for epoch in plan.changes() {
+            plan.at_epoch(&dataset, epoch)?;
+        }
         // What the ring, the user and the seal step can have at once, per column; more is freed when it comes back.
-        let pool = Pool::new((plan.depth + 3) * plan.columns.len());
+        let idle = (plan.depth + 3) * plan.columns.len();
+        let pool = Pool::new(idle, plan.options.memory_budget.unwrap_or(u64::MAX));
         let shared = Shared {
             dataset,
             plan,
@@ -110,8 +142,16 @@ impl Loader {
 
     /// Starts epoch `number` at global position `first`: where `first` samples were had by all ranks together.
     pub fn epoch_from(&self, number: u64, first: u64) -> Result<Epoch> {
-        let (order, batches) = self.shared.plan.epoch(number, first)?;
+        let (order, batches) = self.shared.plan.epoch(number, first, None)?;
         self.begin(number, order, batches)
+    }
+
+    /// The same for a mixture that has `weights` in this epoch, whatever it has in those that begin now.
+    pub fn epoch_weighted(&self, number: u64, first: u64, weights: &[f64]) -> Result<Epoch> {
+        let (order, batches) = self.shared.plan.epoch(number, first, Some(weights))?;
+        let mut epoch = self.begin(number, order, batches)?;
+        epoch.weights = Some(weights.to_vec());
+        Ok(epoch)
     }
 
     /// Starts epoch `number` at global position `first`, with `list` as its order: for
@@ -122,38 +162,50 @@ impl Loader {
     }
 
     fn begin(&self, number: u64, order: Order, batches: Batches) -> Result<Epoch> {
-        self.shared.check_process()?;
-        let plan = &self.shared.plan;
-        let setting = self.shared.tune();
-        // Batches with fewer rows leave some of these unused: see `Worker::fly`.
-        let rows = batches.count() * batches.batch_size;
-        let course = Course {
-            dataset: self.shared.dataset.clone(),
-            fields: plan.stored_fields(),
-            order: order.clone(),
-            batches: batches.clone(),
-        };
-        let ahead = Prefetch::start(course, plan.ahead_bytes());
-        let flight = Arc::new(Flight {
-            dataset: self.shared.dataset.clone(),
-            plan: plan.clone(),
-            pool: self.shared.pool.clone(),
-            ring: Ring::new(setting.depth, batches.batch_size, rows),
-            order,
-            batches,
-            epoch: number,
-            ahead,
-            given_up: Arc::default(),
-        });
-        let crew = self.shared.crew(&flight)?;
-        crew.start(&flight);
-        Ok(Epoch { shared: self.shared.clone(), flight, crew: Some(crew), last: Instant::now(), received: 0 })
+        Epoch::begin(self.shared.clone(), number, order, batches)
     }
 
-    /// Goes on where `state` was taken, on any number of ranks; an error lists what is not as it was.
+    /// Goes on where `state` was taken, on any number of ranks; an error lists what is not as it was. Weights of a mixture
+    /// come from the state: those of its epoch, and those that were set for the epochs to come.
     pub fn resume(&self, state: &State) -> Result<Epoch> {
-        state.check(&self.identity())?;
-        self.epoch_from(state.epoch, state.samples)
+        state.check(&self.identity_for(state))?;
+        self.restore_bad_samples(&state.bad);
+        if let Some(weights) = &state.next_weights {
+            self.set_weights(weights)?;
+        }
+        // At the very beginning of an epoch, weights set since say that it had begun.
+        let begun = state.samples > 0
+            || (state.next_weights.is_some() && state.next_weights != state.identity.weights);
+        match &state.identity.weights {
+            Some(weights) if begun => self.epoch_weighted(state.epoch, state.samples, weights),
+            _ => self.epoch_from(state.epoch, state.samples),
+        }
+    }
+
+    /// What `state` must agree with: a mixture in the middle of an epoch keeps the weights it has there.
+    pub fn identity_for(&self, state: &State) -> Identity {
+        let mut here = self.identity();
+        if let (Some(own), Some(theirs)) = (&mut here.weights, &state.identity.weights)
+            && own.len() == theirs.len()
+        {
+            own.clone_from(theirs);
+        }
+        here
+    }
+
+    /// The weights that were set with [`set_weights`](Self::set_weights), if any.
+    pub fn chosen_weights(&self) -> Option<Vec<f64>> {
+        self.shared.plan.chosen_weights()
+    }
+
+    /// The bad samples that count towards `max_errors` so far; none under `on_error="raise"`.
+    pub fn bad_samples(&self) -> BadSamples {
+        self.shared.bad_samples()
+    }
+
+    /// Counts on from these instead, as a saved state has them.
+    pub fn restore_bad_samples(&self, bad: &BadSamples) {
+        self.shared.state().faults.restore(bad);
     }
 
     /// What samples, order and values depend on: what a saved state must agree with.
@@ -172,38 +224,59 @@ impl Loader {
         let batches = plan.whole_epoch();
         let pool = self.shared.pool.stats();
         let setting = self.shared.setting();
-        let mut stats =
-            self.shared.totals.sum(setting.threads, setting.depth, pool, batches.dropped(), batches.padded());
+        let (threads, depth, totals) = (setting.threads, setting.depth, &self.shared.totals);
+        let stored = self.stored();
+        let mut stats = totals.sum(threads, depth, pool, batches.dropped(), batches.padded(), stored);
         let first = self.shared.dataset.format().object(0);
         stats.warnings = first.map_or_else(Vec::new, |(source, _)| source.warnings());
         stats
     }
 
-    /// The samples that could not be read or decoded so far (the first ten thousand).
-    pub fn errors(&self) -> Vec<Error> {
-        self.shared.state().errors.clone()
+    /// What advice about speed depends on.
+    fn stored(&self) -> stats::Stored {
+        let format = self.shared.dataset.format();
+        let name = format.name();
+        stats::Stored {
+            single_files: ["folder", "files", "table"].contains(&name),
+            packed: name == "pack",
+            remote: format.is_remote(),
+            decoded_fast: self.shared.plan.options.decode == crate::spec::DecodeMode::Fast,
+        }
     }
 
-    /// Stops all epochs and threads. Idempotent; batches already delivered stay valid.
-    pub fn close(&self) {
+    /// The samples that could not be read or decoded so far, each once (the first ten thousand).
+    pub fn errors(&self) -> Vec<Error> {
+        self.shared.state().faults.errors()
+    }
+
+    /// Stops all epochs and threads. Idempotent; batches already delivered stay valid. Gives the number of threads that
+    /// are stuck in storage that does not answer: they are left behind after five seconds.
+    pub fn close(&self) -> usize {
+        self.close_within(CLOSE_WITHIN)
+    }
+
+    /// The same, but waits at most `patience` for the threads; call it again to wait for the rest.
+    pub fn close_within(&self, patience: Duration) -> usize {
         if self.shared.process != std::process::id() {
-            return;
+            return 0;
         }
-        let (running, idle) = {
-            let mut state = self.shared.state();
-            state.closed = true;
-            (std::mem::take(&mut state.running), std::mem::take(&mut state.idle))
-        };
-        for flight in running.iter().filter_map(std::sync::Weak::upgrade) {
-            flight.close();
-        }
-        drop(idle);
+        let mut leaving = self.shared.stop_all();
+        let deadline = Instant::now() + patience.min(LONGEST_WAIT);
+        leaving.retain_mut(|crew| crew.wait_until(deadline) > 0);
+        let left = leaving.iter().map(Leaving::len).sum();
+        self.shared.state().leaving.extend(leaving);
+        left
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        self.close();
+        if self.shared.process != std::process::id() {
+            // After a fork: what the parent's threads may have locked must not be touched, so it stays where it is.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
+        self.close_within(DROP_WITHIN);
     }
 }
 
@@ -236,7 +309,7 @@ impl Shared {
             return now;
         }
         let seen = self.totals.seen();
-        let limits = Limits { cores: plan::usable_cores(), depth: self.plan.most_depth() };
+        let limits = Limits { cores: usable_cores(), depth: self.plan.most_depth() };
         let mut state = self.state();
         let before = state.tuned.map_or_else(Seen::default, |(_, seen)| seen);
         let next = tune::next(now, seen.since(before), limits);
@@ -248,244 +321,65 @@ impl Shared {
         next
     }
 
-    /// An idle crew, or a new one.
-    fn crew(&self, flight: &Arc<Flight>) -> Result<Crew> {
+    /// Closes all epochs and sends all threads home.
+    fn stop_all(&self) -> Vec<Leaving> {
+        let mut state = self.state();
+        state.closed = true;
+        let running = std::mem::take(&mut state.running);
+        let idle = std::mem::take(&mut state.idle);
+        let mut leaving = std::mem::take(&mut state.leaving);
+        drop(state);
+        leaving.extend(idle.into_iter().map(Crew::retire));
+        for epoch in running {
+            if let Some(flight) = epoch.flight.upgrade() {
+                flight.close();
+            }
+            let crew = epoch.crew.upgrade();
+            let crew = crew.and_then(|crew| crew.lock().unwrap_or_else(PoisonError::into_inner).take());
+            leaving.extend(crew.map(Crew::retire));
+        }
+        leaving
+    }
+
+    /// A crew without work, or a new one. One with a stuck thread has to go: alone it would never begin.
+    fn crew(&self) -> Result<Crew> {
+        let threads = self.setting().threads;
+        loop {
+            let mut state = self.state();
+            if state.closed {
+                return Err(Error::Closed("the loader is closed".to_owned()));
+            }
+            state.running.retain(|epoch| epoch.flight.strong_count() > 0);
+            state.leaving.retain_mut(|crew| crew.wait_until(Instant::now()) > 0);
+            let idle = state.idle.pop();
+            drop(state);
+            match idle {
+                None => return Crew::new(threads, self.plan.options.max_pixels, &self.totals),
+                Some(crew) if crew.is_free_within(FREE_WITHIN) => return Ok(crew),
+                Some(stuck) => self.state().leaving.push(stuck.retire()),
+            }
+        }
+    }
+
+    /// Takes a crew back whose epoch is over.
+    fn release(&self, crew: Crew) {
         let threads = self.setting().threads;
         let mut state = self.state();
-        if state.closed {
-            return Err(Error::Closed("the loader is closed".to_owned()));
-        }
-        state.running.retain(|flight| flight.strong_count() > 0);
-        state.running.push(Arc::downgrade(flight));
-        match state.idle.pop() {
-            Some(crew) => Ok(crew),
-            None => Crew::new(threads, self.plan.options.max_pixels, &self.totals),
-        }
-    }
-
-    /// Books a batch's failures; an error if they are too many.
-    fn book(&self, sealed: &Sealed) -> Result<()> {
-        if sealed.failures.is_empty() {
-            self.state().streak = 0;
-            return Ok(());
-        }
-        let count = sealed.failures.len() as u64;
-        let mut replaced: Vec<usize> = sealed.failures.iter().map(|(row, _)| *row).collect();
-        replaced.dedup();
-        let replaced = replaced.len() as u64 - sealed.lost as u64;
-        self.totals.failures(count, sealed.lost as u64, replaced);
-        let mut state = self.state();
-        let room = ERRORS_KEPT.saturating_sub(state.errors.len());
-        state.errors.extend(sealed.failures.iter().take(room).map(|(_, error)| error.clone()));
-        state.streak = longest_tail(state.streak, sealed);
-        self.check_limit(state.streak, sealed)
-    }
-
-    fn check_limit(&self, streak: u64, sealed: &Sealed) -> Result<()> {
-        let total = self.totals.failed_so_far();
-        let (in_a_row, in_all) = match self.plan.options.max_errors {
-            Some(limit) => (limit, limit),
-            None => (100, (self.dataset.len() / 100).max(100)),
-        };
-        let reason = if streak > in_a_row {
-            format!("{streak} bad samples in a row are more than {in_a_row}")
-        } else if total > in_all {
-            format!("{total} bad samples are more than {in_all}")
-        } else {
-            return Ok(());
-        };
-        let last = sealed.failures.last().expect("there is a failure").1.clone();
-        let advice =
-            if self.plan.options.max_errors.is_none() { " (max_errors=… sets the limit)" } else { "" };
-        Err(Error::TooManyBadSamples { reason: reason + advice, last: Box::new(last) })
-    }
-}
-
-/// Bad samples in a row at the end of this batch, given those before it; the longest run inside if that is longer.
-fn longest_tail(before: u64, sealed: &Sealed) -> u64 {
-    let mut bad = vec![0u64; sealed.rows];
-    for (row, _) in &sealed.failures {
-        bad[*row] += 1;
-    }
-    // A row whose substitute worked ends the run after its failures.
-    let kept = |row: usize| sealed.kept.binary_search(&row).is_ok();
-    let (mut streak, mut longest) = (before, 0);
-    for (row, failures) in bad.iter().enumerate() {
-        streak += failures;
-        longest = longest.max(streak);
-        if kept(row) {
-            streak = 0;
-        }
-    }
-    longest.max(streak)
-}
-
-/// One pass over an epoch: batches in order. Dropping it stops the work.
-#[derive(Debug)]
-pub struct Epoch {
-    shared: Arc<Shared>,
-    flight: Arc<Flight>,
-    crew: Option<Crew>,
-    last: Instant,
-    received: u64,
-}
-
-/// What [`Epoch::next_within`] found.
-#[derive(Debug)]
-pub enum Next {
-    /// A batch.
-    Batch(Batch),
-    /// None yet.
-    NotYet,
-    /// The epoch is over.
-    End,
-}
-
-impl Epoch {
-    /// Its number.
-    pub fn number(&self) -> u64 {
-        self.flight.epoch
-    }
-
-    /// Batches in it, from where it was started.
-    pub fn len(&self) -> u64 {
-        self.flight.batches.count()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Where the consumer stands: what it received counts, not what was read ahead. The same on every rank. After the
-    /// last batch, the beginning of the next epoch.
-    pub fn state(&self) -> State {
-        let identity = self.shared.plan.identity(&self.shared.dataset);
-        let batches = &self.flight.batches;
-        if self.received >= batches.count() {
-            return State::new(identity, self.flight.epoch + 1, 0);
-        }
-        let samples = batches.first + self.received * batches.global_size();
-        State::new(identity, self.flight.epoch, samples)
-    }
-
-    /// The next batch if it comes within `patience`. A batch with a bad sample is an error under `on_error="raise"`; the
-    /// one after it can still be asked for.
-    pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
-        self.shared.check_process()?;
-        let asked = Instant::now();
-        match self.flight.ring.take(Some(patience)) {
-            Take::NotYet => Ok(Next::NotYet),
-            Take::End => {
-                let ended = self.end();
-                self.release();
-                ended
-            }
-            Take::Batch(filling) => {
-                self.received += 1;
-                let now = Instant::now();
-                self.shared.totals.delivered(now - asked, asked.saturating_duration_since(self.last));
-                self.last = now;
-                self.deliver(filling.into_sealed())
-            }
-        }
-    }
-
-    /// The next batch, waiting at most the loader's `timeout`.
-    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let timeout = self.shared.plan.options.timeout;
-        let patience = timeout.map_or(Duration::from_secs(3600), Duration::from_secs_f64);
-        loop {
-            match self.next_within(patience)? {
-                Next::Batch(batch) => return Ok(Some(batch)),
-                Next::End => return Ok(None),
-                Next::NotYet if timeout.is_none() => {}
-                Next::NotYet => return Err(self.timed_out()),
-            }
-        }
-    }
-
-    /// The error for a consumer that lost patience.
-    pub fn timed_out(&self) -> Error {
-        let (ready, depth) = self.flight.ring.occupancy();
-        let seconds = self.shared.plan.options.timeout.unwrap_or_default();
-        let doing = format!(
-            "{ready} of {depth} batches are ready but not the next one: storage or a sample is stuck"
-        );
-        Error::Timeout { seconds, doing }
-    }
-
-    /// The most bytes that were held at once for reads ahead; 0 for local data, which need none.
-    pub fn read_ahead_peak_bytes(&self) -> u64 {
-        self.flight.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
-    }
-
-    /// Stops the work. What was delivered stays valid.
-    pub fn close(&mut self) {
-        self.flight.close();
-        self.release();
-    }
-
-    fn end(&self) -> Result<Next> {
-        let ended_early = self.flight.ring.is_closed() && !self.flight.ring.is_drained();
-        if ended_early && !self.shared.state().closed && self.crew.is_some() {
-            return Err(Error::Closed(
-                "a worker thread failed outside any sample; please report it".to_owned(),
-            ));
-        }
-        Ok(Next::End)
-    }
-
-    fn deliver(&self, sealed: Sealed) -> Result<Next> {
-        if self.shared.plan.options.on_error == OnError::Raise
-            && let Some((_, error)) = sealed.failures.first()
-        {
-            let error = error.clone();
-            self.shared.totals.failures(sealed.failures.len() as u64, 0, 0);
-            self.shared.state().errors.extend(sealed.failures.into_iter().map(|(_, e)| e));
-            return Err(error);
-        }
-        self.shared.book(&sealed)?;
-        match (sealed.batch, sealed.failures.into_iter().next_back()) {
-            (Some(batch), _) => Ok(Next::Batch(batch)),
-            (None, Some((_, last))) => {
-                let reason = format!("no sample of the batch is left ({} failed)", sealed.lost);
-                Err(Error::TooManyBadSamples { reason, last: Box::new(last) })
-            }
-            (None, None) => unreachable!("a batch without rows is never opened"),
-        }
-    }
-
-    /// Gives the crew back.
-    fn release(&mut self) {
-        let Some(crew) = self.crew.take() else { return };
-        if self.shared.process != std::process::id() {
-            return std::mem::forget(crew);
-        }
-        let threads = self.shared.setting().threads;
-        let mut state = self.shared.state();
-        if self.shared.plan.options.persistent_workers && !state.closed && crew.len() == threads {
+        if self.plan.options.persistent_workers && !state.closed && crew.len() == threads {
             state.idle.push(crew);
             return;
         }
         drop(state);
-        drop(crew);
-    }
-}
-
-impl Iterator for Epoch {
-    type Item = Result<Batch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().transpose()
-    }
-}
-
-impl Drop for Epoch {
-    fn drop(&mut self) {
-        if self.shared.process == std::process::id() {
-            self.flight.close();
+        let mut leaving = crew.retire();
+        if leaving.wait_until(Instant::now() + DROP_WITHIN) > 0 {
+            self.state().leaving.push(leaving);
         }
-        self.release();
+    }
+
+    fn bad_samples(&self) -> BadSamples {
+        match self.plan.options.on_error {
+            OnError::Raise => BadSamples::default(),
+            OnError::Skip | OnError::Replace => self.state().faults.to_state(),
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! Options + data set → plan: everything checked, every shape and size known, before a thread starts.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::sequence;
-use crate::batch::{ColumnSpec, Meaning};
+use super::{machine, sequence};
+use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::field::{Carrier, Meaning, MemoryFormat};
 use crate::order::{Batches, Identity, Order, Sequence, digest};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
-use crate::spec::{DecodeMode, FieldTransforms, ImageDType, LoaderOptions, MemoryFormat, OnError};
+use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing};
 use crate::transform::{ImagePlan, Transform};
 
 /// Bytes read ahead of need from far away, unless a memory budget says otherwise: two windows of a block shuffle.
@@ -23,13 +24,19 @@ pub(crate) enum Output {
     Int { field: usize },
     /// A float field.
     Float { field: usize },
-    /// Text, JSON, bytes, or an undecoded picture. `direct`: read straight into the batch where lengths are known.
+    /// An integer field that samples may lack: 0 then.
+    IntOrZero { field: usize },
+    /// A number that samples may lack: NaN then.
+    NumberOrNan { field: usize },
+    /// Whether the sample has the number.
+    Valid { field: usize },
+    /// Text, JSON, bytes, or an undecoded image. `direct`: read straight into the batch where lengths are known.
     Bytes { field: usize, direct: bool },
     /// An n-d array field.
     Array { field: usize },
-    /// A decoded picture; see `Plan::pictures`.
+    /// A decoded image; see `Plan::pictures`.
     Image { field: usize },
-    /// Height and width of an undecoded picture.
+    /// Height and width of an undecoded image.
     ImageSize { field: usize },
 }
 
@@ -39,6 +46,13 @@ pub(crate) struct Views {
     pub(crate) field: usize,
     /// Column and image plan of each view.
     pub(crate) outputs: Vec<(usize, usize)>,
+}
+
+/// How epochs that begin now are ordered, and whether a mixture's weights were set since the loader was made.
+#[derive(Debug)]
+struct Current {
+    sequence: Sequence,
+    chosen: bool,
 }
 
 /// A loader's plan.
@@ -55,7 +69,7 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     /// Behind a lock because a mixture's weights may change between epochs.
-    sequence: Mutex<Sequence>,
+    sequence: Mutex<Current>,
     /// Tells samplers with long lists apart.
     sampler_digest: String,
     samples: u64,
@@ -77,7 +91,7 @@ impl Plan {
             fields: FieldSet::all(0),
             threads: threads(&options),
             depth: 0,
-            sequence: Mutex::new(sequence::of(dataset, &options)?),
+            sequence: Mutex::new(Current { sequence: sequence::of(dataset, &options)?, chosen: false }),
             sampler_digest: sequence::sampler_digest(&options),
             samples: dataset.len(),
             remote: dataset.format().is_remote(),
@@ -87,27 +101,80 @@ impl Plan {
             plan.add_field(dataset, field, &schema.fields[field])?;
         }
         plan.check_names()?;
+        plan.check_pixels()?;
+        plan.check_sizes()?;
         let buffered = plan.outputs.iter().filter_map(|o| buffered_field(*o));
         plan.fields = FieldSet::only(schema.fields.len(), buffered);
         plan.depth = plan.choose_depth()?;
         Ok(plan)
     }
 
+    /// The plan for this epoch: another one only where transforms follow a schedule, so that every epoch's batches have
+    /// their own size.
+    pub(crate) fn at_epoch(self: &Arc<Self>, dataset: &Dataset, epoch: u64) -> Result<Arc<Self>> {
+        if self.changes().next().is_none() {
+            return Ok(self.clone());
+        }
+        let mut options = self.options.clone();
+        for list in options.transforms.values_mut().flat_map(FieldTransforms::lists_mut) {
+            *list = list.iter().map(|transform| transform.at_epoch(epoch)).collect();
+        }
+        Ok(Arc::new(Plan::new(dataset, options)?))
+    }
+
+    /// The epochs from which on transforms change.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = u64> {
+        let lists = self.options.transforms.values().flat_map(FieldTransforms::lists);
+        lists.flatten().flat_map(Transform::changes)
+    }
+
+    /// The label that a sample has after its field's transforms.
+    pub(crate) fn relabelled(&self, name: &str, sample: u64, label: i64) -> i64 {
+        let Some(FieldTransforms::Single(list)) = self.options.transforms.get(name) else { return label };
+        list.iter().fold(label, |label, transform| match transform {
+            Transform::ReplaceLabel(by) => by.label(sample, label),
+            _ => label,
+        })
+    }
+
     /// How the next epoch is ordered.
     pub(crate) fn sequence(&self) -> Sequence {
-        self.sequence.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current().sequence.clone()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.sequence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// New weights for a mixture, from the next epoch on.
     pub(crate) fn set_weights(&self, weights: &[f64]) -> Result<()> {
-        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
-        *sequence = sequence::with_weights(&sequence, weights)?;
+        let mut current = self.current();
+        current.sequence = sequence::with_weights(&current.sequence, weights)?;
+        current.chosen = true;
         Ok(())
     }
 
-    /// The order of `epoch` and how it is cut into batches, beginning at position `first`.
-    pub(crate) fn epoch(&self, epoch: u64, first: u64) -> Result<(Order, Batches)> {
-        let (sequence, seed) = (self.sequence(), self.options.seed);
+    /// A mixture's weights in epochs begun now.
+    pub(crate) fn weights(&self) -> Option<Vec<f64>> {
+        match &self.current().sequence {
+            Sequence::Mixed(recipe) => Some(recipe.weights.clone()),
+            _ => None,
+        }
+    }
+
+    /// The weights that were set, if a mixture does not have its first ones.
+    pub(crate) fn chosen_weights(&self) -> Option<Vec<f64>> {
+        let chosen = self.current().chosen;
+        self.weights().filter(|_| chosen)
+    }
+
+    /// The order of `epoch` and how it is cut into batches, beginning at position `first`; `weights` are a mixture's, if not
+    /// those that epochs begun now have.
+    pub(crate) fn epoch(&self, epoch: u64, first: u64, weights: Option<&[f64]>) -> Result<(Order, Batches)> {
+        let (mut sequence, seed) = (self.sequence(), self.options.seed);
+        if let Some(weights) = weights {
+            sequence = sequence::with_weights(&sequence, weights)?;
+        }
         if let Sequence::PerEpoch { name, .. } = &sequence {
             let reason = format!("{name}: this epoch's order must be handed over (Loader::epoch_in_order)");
             return Err(Error::option("sampler", reason));
@@ -144,16 +211,12 @@ impl Plan {
     /// What a saved state must agree with.
     pub(crate) fn identity(&self, dataset: &Dataset) -> Identity {
         let sequence = self.sequence();
-        let weights = match &sequence {
-            Sequence::Mixed(recipe) => Some(recipe.weights.clone()),
-            _ => None,
-        };
         Identity {
             fingerprint: dataset.fingerprint().to_hex(),
             dataset_samples: self.samples,
             seed: self.options.seed,
             order: sequence::in_words(&sequence, &self.sampler_digest),
-            weights,
+            weights: self.weights(),
             epoch_samples: sequence.positions(self.samples),
             drop_last: self.options.drop_last,
             global_batch: self.options.batch_size * self.options.world_size,
@@ -178,9 +241,32 @@ impl Plan {
         self.options.memory_budget.map_or(AHEAD_BYTES, |budget| budget / 2)
     }
 
+    /// Bytes that values of sizes unknown beforehand may take at once; `None` without a memory budget.
+    pub(crate) fn ragged_budget(&self) -> Option<u64> {
+        let rest = |budget: u64| budget.saturating_sub(self.dense_bytes(self.depth));
+        // Where dense columns take all of it, short texts beside them must not keep batches waiting for each other.
+        self.batches_budget().map(|budget| rest(budget).max(budget / 8))
+    }
+
+    /// What the memory budget leaves for batches.
+    fn batches_budget(&self) -> Option<u64> {
+        let budget = self.options.memory_budget?;
+        Some(if self.remote { budget - self.ahead_bytes() } else { budget })
+    }
+
+    /// Bytes of dense columns with `depth` batches in flight. Two more exist besides: the one the user has and the one
+    /// he had before.
+    fn dense_bytes(&self, depth: usize) -> u64 {
+        self.batch_bytes().saturating_mul(depth as u64 + 2)
+    }
+
+    fn has_ragged(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.layout, Layout::Ragged { .. }))
+    }
+
     /// Bytes of one full batch's dense columns.
     pub(crate) fn batch_bytes(&self) -> u64 {
-        self.columns.iter().map(|c| c.row_bytes() as u64).sum::<u64>() * self.options.batch_size
+        self.columns.iter().map(|c| c.row_bytes() as u64).sum::<u64>().saturating_mul(self.options.batch_size)
     }
 
     fn add_field(&mut self, dataset: &Dataset, field: usize, spec: &FieldSpec) -> Result<()> {
@@ -189,16 +275,33 @@ impl Plan {
             && !dataset.is_empty()
             && dataset.format().knows_byte_lengths(field);
         let bytes = Output::Bytes { field, direct };
-        match spec.kind {
-            Kind::Image => return self.add_image(field, name, direct),
-            Kind::Int => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
-            Kind::Float => self.add(ColumnSpec::dense(name, DType::F64, &[]), Output::Float { field }),
-            Kind::Text => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Text), bytes),
-            Kind::Json => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Json), bytes),
-            Kind::Bytes => self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Bytes), bytes),
-            Kind::Array => self.add_array(dataset, field, name)?,
+        match spec.kind.carrier() {
+            Carrier::Image => return self.add_image(field, name, direct),
+            Carrier::Int | Carrier::Float if spec.optional && self.options.missing != OnMissing::Error => {
+                self.add_optional(field, spec);
+            }
+            Carrier::Int => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
+            Carrier::Float => self.add(ColumnSpec::dense(name, DType::F64, &[]), Output::Float { field }),
+            Carrier::Bytes => {
+                self.add(ColumnSpec::ragged(name, DType::U8, false, spec.kind.meaning()), bytes);
+            }
+            Carrier::Array => self.add_array(dataset, field, name)?,
         }
         Ok(())
+    }
+
+    /// A number that samples may lack, and which of them have it.
+    fn add_optional(&mut self, field: usize, spec: &FieldSpec) {
+        let masked = self.options.missing == OnMissing::Mask;
+        if spec.kind.carrier() == Carrier::Int && masked {
+            self.add(ColumnSpec::dense(&spec.name, DType::I64, &[]), Output::IntOrZero { field });
+        } else {
+            self.add(ColumnSpec::dense(&spec.name, DType::F64, &[]), Output::NumberOrNan { field });
+        }
+        if masked {
+            let name = format!("{}.valid", spec.name);
+            self.add(ColumnSpec::dense(name, DType::Bool, &[]), Output::Valid { field });
+        }
     }
 
     fn add_array(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
@@ -238,23 +341,14 @@ impl Plan {
     }
 
     fn add_view(&mut self, field: usize, name: String, view: u64, list: &[Transform]) -> Result<()> {
-        let format = self.options.memory_format;
-        let image = ImagePlan::new(&name, view, list, self.options.dtype, format)?;
-        let dtype = match self.options.dtype {
-            ImageDType::Float32 => DType::F32,
-            ImageDType::Float16 => DType::F16,
-            ImageDType::BFloat16 => DType::BF16,
-            ImageDType::UInt8 => DType::U8,
+        let (dtype, format) = if self.options.pixels.contains(&name) {
+            (DType::U8, MemoryFormat::ChannelsLast)
+        } else {
+            (self.options.dtype, self.options.memory_format)
         };
+        let image = ImagePlan::new(&name, view, list, dtype, format)?;
         let column = match image.output() {
-            Some(size) => {
-                let (height, width) = (u64::from(size.height), u64::from(size.width));
-                let shape = match format {
-                    MemoryFormat::ChannelsFirst => [3, height, width],
-                    MemoryFormat::ChannelsLast => [height, width, 3],
-                };
-                ColumnSpec::dense(name, dtype, &shape)
-            }
+            Some(size) => ColumnSpec::dense(name, dtype, &image.shape(size)),
             None => ColumnSpec::ragged(name, dtype, true, Meaning::Numbers),
         };
         let plan = self.images.len();
@@ -283,6 +377,42 @@ impl Plan {
         }
     }
 
+    fn check_pixels(&self) -> Result<()> {
+        let image = |(column, output): (&ColumnSpec, &Output)| {
+            matches!(output, Output::Image { .. }).then(|| column.name.clone())
+        };
+        let images: Vec<String> = self.columns.iter().zip(&self.outputs).filter_map(image).collect();
+        match self.options.pixels.iter().find(|name| !images.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let reason = format!("there is no image column '{name}'; there are: {}", images.join(", "));
+                Err(Error::option("pixels", reason))
+            }
+        }
+    }
+
+    /// Refuses batches that cannot be: better now, with the name of the culprit, than at the first one.
+    fn check_sizes(&self) -> Result<()> {
+        let most = machine::memory_bytes();
+        let rows = self.options.batch_size.min(self.sequence().positions(self.samples)).max(1);
+        for (column, spec) in self.columns.iter().enumerate() {
+            let each = spec.row_bytes() as u64;
+            let bytes = each.saturating_mul(rows);
+            if bytes <= most {
+                continue;
+            }
+            let views = self.pictures.iter().flat_map(|views| &views.outputs);
+            let plan = views.into_iter().find(|(at, _)| *at == column).map(|(_, plan)| &self.images[*plan]);
+            let reason = format!(
+                "{}: {} makes {each} bytes a sample, {bytes} a batch of {rows}; this process can have {most} at most",
+                spec.name,
+                plan.map_or("its shape", ImagePlan::sized_by)
+            );
+            return Err(Error::option("transforms", reason));
+        }
+        Ok(())
+    }
+
     /// Batches in flight: those ready ahead and the one being filled, within the memory budget.
     fn choose_depth(&self) -> Result<usize> {
         // Small batches need more of them in flight to keep all threads busy: at least four samples per thread.
@@ -301,15 +431,14 @@ impl Plan {
 
     /// Batches in flight that the memory budget allows.
     fn affordable_depth(&self) -> usize {
-        let Some(budget) = self.options.memory_budget else { return usize::MAX };
-        let budget = if self.remote { budget - self.ahead_bytes() } else { budget };
-        // Two more batches exist besides those in flight: the one the user has and the one he had before.
+        let Some(budget) = self.batches_budget() else { return usize::MAX };
         (budget / self.batch_bytes().max(1)).saturating_sub(2) as usize
     }
 
     /// Batches in flight beyond which `auto_tune` does not go.
     pub(crate) fn most_depth(&self) -> usize {
-        self.affordable_depth().min(64)
+        let limited = self.options.memory_budget.is_some() && self.has_ragged();
+        if limited { self.depth } else { self.affordable_depth().min(64) }
     }
 }
 
@@ -321,12 +450,39 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
         all.iter().position(|f| f.name == name).ok_or_else(unknown)
     };
     for name in options.transforms.keys() {
-        if all[find("transforms", name)?].kind != Kind::Image {
-            return Err(Error::option("transforms", format!("'{name}' is not an image field")));
+        match all[find("transforms", name)?].kind {
+            Kind::Image => {}
+            Kind::Int => check_labels(name, &options.transforms[name])?,
+            _ => return Err(Error::option("transforms", format!("'{name}' is not an image field"))),
         }
     }
-    let Some(names) = &options.fields else { return Ok((0..all.len()).collect()) };
-    names.iter().map(|name| find("fields", name)).collect()
+    match &options.fields {
+        Some(names) => names.iter().map(|name| find("fields", name)).collect(),
+        None => Ok(usual_fields(all)),
+    }
+}
+
+/// An integer field's list: `ReplaceLabel` and nothing else.
+fn check_labels(name: &str, given: &FieldTransforms) -> Result<()> {
+    let FieldTransforms::Single(list) = given else {
+        return Err(Error::option("transforms", format!("'{name}' is not an image field: it has no views")));
+    };
+    match list.iter().find(|transform| !matches!(transform, Transform::ReplaceLabel(_))) {
+        None => Ok(()),
+        Some(other) => {
+            let reason =
+                format!("{name}: {} is for images; an integer field takes ReplaceLabel", other.name());
+            Err(Error::option("transforms", reason))
+        }
+    }
+}
+
+/// Unless the user names fields: all but the files' paths, which are for looking things up, not for training.
+fn usual_fields(all: &[FieldSpec]) -> Vec<usize> {
+    let is_path =
+        |field: &FieldSpec| field.kind == Kind::Text && field.name.rsplit('.').next() == Some("path");
+    let some: Vec<usize> = (0..all.len()).filter(|n| !is_path(&all[*n])).collect();
+    if some.is_empty() { (0..all.len()).collect() } else { some }
 }
 
 fn first_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
@@ -345,6 +501,9 @@ fn buffered_field(output: Output) -> Option<usize> {
         Output::Index | Output::Bytes { direct: true, .. } | Output::ImageSize { .. } => None,
         Output::Int { field }
         | Output::Float { field }
+        | Output::IntOrZero { field }
+        | Output::NumberOrNan { field }
+        | Output::Valid { field }
         | Output::Bytes { field, .. }
         | Output::Array { field }
         | Output::Image { field } => Some(field),
@@ -359,7 +518,7 @@ fn threads(options: &LoaderOptions) -> usize {
 }
 
 /// Cores this process may use; honours CPU affinity and cgroup quotas.
-pub(crate) fn usable_cores() -> usize {
+pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -378,5 +537,5 @@ fn transforms_in_words(options: &LoaderOptions) -> String {
 }
 
 fn pixels_in_words(options: &LoaderOptions) -> String {
-    format!("{:?}, decode {:?}", options.dtype, options.decode).to_lowercase()
+    format!("{}, decode {:?}", options.dtype.name(), options.decode).to_lowercase()
 }

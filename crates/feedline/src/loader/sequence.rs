@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::dataset::Dataset;
-use crate::decode::Picture;
-use crate::error::{Error, Result, Stage};
+use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Alias, Balanced, Buckets, Recipe, Sequence, digest};
+use crate::render::Picture;
 use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
-use crate::spec::{LoaderOptions, Sampler, Shuffle};
+use crate::source::check_wanted;
+use crate::spec::{LoaderOptions, OnError, Sampler, Shuffle};
 
 /// A block should be worth a request to a disk or an object store, and a window of them must fit in memory twice: the one
 /// in use and the next, on its way from far away. From a loopback S3 server, blocks of half a MiB come at 0.6, of 1 MiB at
@@ -19,6 +20,9 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// Blocks that are shuffled together: 256 MiB of data. On data sorted by class a batch of 256 then
 /// sees two thirds of the classes that a full shuffle shows it; with 32 blocks it was a seventh (`docs/order.md`).
 const WINDOW: u64 = 256;
+
+/// Positions in an epoch: what a 64-bit float counts exactly, and far from any overflow.
+const MOST_POSITIONS: u64 = 1 << 53;
 
 /// Several data sets as one, with the sampler that draws from them by weight: give both to a
 /// [`Loader`](crate::Loader). An epoch has `epoch_samples` samples; shares are exact.
@@ -57,7 +61,7 @@ pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence>
             mixed(length, lengths.clone(), weights, *num_samples)?
         }
         Sampler::Buckets { field, sizes, shuffle } => {
-            let bucket_of = bucket_numbers(dataset, field.as_deref(), sizes)?;
+            let bucket_of = bucket_numbers(dataset, field.as_deref(), sizes, options.on_error)?;
             Sequence::Bucketed(Arc::new(Buckets::new(&bucket_of, *shuffle)))
         }
         Sampler::Indices { indices } => Sequence::Listed(indices.clone().into()),
@@ -66,6 +70,10 @@ pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence>
         }
     };
     sequence.check(length)?;
+    let positions = sequence.positions(length);
+    if positions > MOST_POSITIONS {
+        return Err(refuse(format!("{positions} samples per epoch are more than {MOST_POSITIONS}")));
+    }
     Ok(sequence)
 }
 
@@ -212,20 +220,28 @@ fn labels(dataset: &Dataset, field: &str) -> Result<Vec<i64>> {
     let wanted = FieldSet::only(schema.fields.len(), [at]);
     let mut buffer = SampleBuffer::new();
     let mut label = |sample: u64| {
+        check_wanted()?;
         if let Some(known) = dataset.format().int_value(sample, at) {
             return Ok(known);
         }
-        dataset.read(sample, &wanted, &mut buffer)?;
+        dataset.read(sample, &wanted, &mut buffer).map_err(|e| e.seen_as(sample))?;
         match buffer.value(at) {
             Value::Int(value) => Ok(*value),
-            _ => Err(Error::sample(dataset.format().locate(sample), Stage::Read, format!("no '{field}'"))),
+            _ => Err(Error::sample(locate(dataset, sample), Stage::Read, format!("no '{field}'"))),
         }
     };
     (0..dataset.len()).map(&mut label).collect()
 }
 
-/// The bucket of every sample. Sizes come from the index where it has them; otherwise every image's header is read.
-fn bucket_numbers(dataset: &Dataset, field: Option<&str>, sizes: &[(u32, u32)]) -> Result<Vec<u64>> {
+/// The bucket of every sample. Sizes come from the index where it has them; otherwise every image's header is read. A
+/// sample whose size nobody can tell is a bad one: it raises, or it is counted when its turn comes, in the bucket that has
+/// the most samples to take its place.
+fn bucket_numbers(
+    dataset: &Dataset,
+    field: Option<&str>,
+    sizes: &[(u32, u32)],
+    on_error: OnError,
+) -> Result<Vec<u64>> {
     if sizes.iter().any(|(height, width)| *height == 0 || *width == 0) {
         return Err(refuse("heights and widths of buckets must be at least 1"));
     }
@@ -233,15 +249,29 @@ fn bucket_numbers(dataset: &Dataset, field: Option<&str>, sizes: &[(u32, u32)]) 
     let wanted = FieldSet::only(dataset.schema().fields.len(), [field]);
     let mut buffer = SampleBuffer::new();
     let mut shapes: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    let mut bucket = |sample: u64| -> Result<u64> {
-        let (height, width) = image_size(dataset, sample, field, &wanted, &mut buffer)?;
+    let mut bucket = |sample: u64| -> Result<Option<u64>> {
+        check_wanted()?;
+        let (height, width) = match image_size(dataset, sample, field, &wanted, &mut buffer) {
+            Err(Error::Sample { .. } | Error::Data { .. }) if on_error != OnError::Raise => return Ok(None),
+            known => known?,
+        };
         if sizes.is_empty() {
             let next = shapes.len() as u64;
-            return Ok(*shapes.entry((height, width)).or_insert(next));
+            return Ok(Some(*shapes.entry((height, width)).or_insert(next)));
         }
-        Ok(crate::transform::nearest_ratio(height, width, sizes) as u64)
+        Ok(Some(crate::transform::nearest_ratio(height, width, sizes) as u64))
     };
-    (0..dataset.len()).map(&mut bucket).collect()
+    let found = (0..dataset.len()).map(&mut bucket).collect::<Result<Vec<Option<u64>>>>()?;
+    let fullest = fullest(&found);
+    Ok(found.into_iter().map(|bucket| bucket.unwrap_or(fullest)).collect())
+}
+
+/// The bucket with the most samples; of several, the first.
+fn fullest(buckets: &[Option<u64>]) -> u64 {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    buckets.iter().flatten().for_each(|bucket| *counts.entry(*bucket).or_default() += 1);
+    let most = counts.into_iter().max_by_key(|(bucket, count)| (*count, std::cmp::Reverse(*bucket)));
+    most.map_or(0, |(bucket, _)| bucket)
 }
 
 fn image_field(dataset: &Dataset, name: Option<&str>) -> Result<usize> {
@@ -267,8 +297,8 @@ fn image_size(
     if let Some(size) = known {
         return Ok(size);
     }
-    dataset.read(sample, wanted, buffer)?;
-    let bad = |reason: String| Error::sample(dataset.format().locate(sample), Stage::Decode, reason);
+    dataset.read(sample, wanted, buffer).map_err(|e| e.seen_as(sample))?;
+    let bad = |reason: String| Error::sample(locate(dataset, sample), Stage::Decode, reason);
     let (bytes, index, meta) = match buffer.value(field) {
         Value::Image { bytes, index, meta } => (buffer.bytes(bytes), buffer.bytes(index), *meta),
         Value::Bytes(bytes) => (buffer.bytes(bytes), &[][..], ImageMeta::UNKNOWN),
@@ -277,4 +307,9 @@ fn image_size(
     let opened = Picture { bytes, index, meta }.open().map_err(|e| bad(e.to_string()))?;
     let size = opened.upright_size();
     Ok((size.height, size.width))
+}
+
+/// Where a sample is, under the number that the data set gives it.
+fn locate(dataset: &Dataset, sample: u64) -> Location {
+    dataset.format().locate(sample).seen_as(sample)
 }

@@ -72,10 +72,6 @@ impl Totals {
         self.skipped.fetch_add(skipped, Ordering::Relaxed);
         self.replaced.fetch_add(replaced, Ordering::Relaxed);
     }
-
-    pub(crate) fn failed_so_far(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
 }
 
 /// What a loader has done so far.
@@ -168,6 +164,7 @@ impl Totals {
         pool: PoolStats,
         dropped: u64,
         padded: u64,
+        stored: Stored,
     ) -> Stats {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let add = |read: &dyn Fn(&Counters) -> u64| workers.iter().map(|w| read(w)).sum::<u64>();
@@ -202,14 +199,53 @@ impl Totals {
                 lent_bytes: pool.lent_bytes,
                 peak_bytes: pool.peak_bytes,
             },
-            bottleneck: bottleneck(&stages, wait, busy),
+            bottleneck: bottleneck(&stages, wait, busy, stored),
             warnings: Vec::new(),
         }
     }
 }
 
+/// What advice depends on: how the data are stored and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Each sample is a file of its own.
+    pub(crate) single_files: bool,
+    /// It is a pack.
+    pub(crate) packed: bool,
+    /// Bytes cross a network.
+    pub(crate) remote: bool,
+    /// Images are decoded as fast as they can be.
+    pub(crate) decoded_fast: bool,
+}
+
+impl Stored {
+    fn advice_on_reading(self) -> &'static str {
+        match self {
+            Stored { remote: true, .. } => {
+                "reading: a faster connection, or a disk cache (cache_dir), would help"
+            }
+            Stored { single_files: true, .. } => {
+                "reading: faster storage, or a pack instead of single files, would help"
+            }
+            Stored { packed: true, .. } => {
+                "reading: faster storage, or memory to keep the files in, would help"
+            }
+            _ => "reading: faster storage, or a pack, would help",
+        }
+    }
+
+    fn advice_on_decoding(self) -> &'static str {
+        match (self.packed, self.decoded_fast) {
+            (true, true) => "decoding: more threads would help",
+            (true, false) => "decoding: more threads, or decode='fast', would help",
+            (false, true) => "decoding: more threads, or a pack with a seek index, would help",
+            (false, false) => "decoding: more threads, a pack with a seek index, or decode='fast' would help",
+        }
+    }
+}
+
 /// The consumer is the limit if it hardly ever waits; otherwise the stage that takes most worker time.
-fn bottleneck(stages: &StageSeconds, wait: f64, busy: f64) -> &'static str {
+fn bottleneck(stages: &StageSeconds, wait: f64, busy: f64, stored: Stored) -> &'static str {
     if wait + busy == 0.0 {
         return "nothing loaded yet";
     }
@@ -217,8 +253,8 @@ fn bottleneck(stages: &StageSeconds, wait: f64, busy: f64) -> &'static str {
         return "the consumer: batches are ready when it asks";
     }
     let by_stage = [
-        (stages.read, "reading: faster storage, or a pack instead of single files, would help"),
-        (stages.decode, "decoding: more threads, a pack with a seek index, or decode='fast' would help"),
+        (stages.read, stored.advice_on_reading()),
+        (stages.decode, stored.advice_on_decoding()),
         (stages.transform, "transforms: more threads, or a smaller output, would help"),
         (stages.copy, "copying values into batches"),
     ];
@@ -239,11 +275,30 @@ mod tests {
             worker.spent(Work::Read, Duration::from_secs(1));
         }
         totals.delivered(Duration::from_secs(5), Duration::from_secs(1));
-        let stats = totals.sum(2, 3, PoolStats::default(), 0, 0);
+        let stored = Stored { single_files: true, packed: false, remote: false, decoded_fast: false };
+        let stats = totals.sum(2, 3, PoolStats::default(), 0, 0, stored);
         assert_eq!((stats.samples, stats.bytes_read, stats.batches), (2, 200, 1));
         assert!((stats.seconds.decode - 6.0).abs() < 1e-9);
         assert!(stats.bottleneck.starts_with("decoding"));
         totals.delivered(Duration::ZERO, Duration::from_secs(500));
-        assert!(totals.sum(2, 3, PoolStats::default(), 0, 0).bottleneck.starts_with("the consumer"));
+        let stats = totals.sum(2, 3, PoolStats::default(), 0, 0, stored);
+        assert!(stats.bottleneck.starts_with("the consumer"));
+    }
+
+    #[test]
+    fn advice_looks_at_the_data() {
+        let slow = |read, decode| StageSeconds { read, decode, ..StageSeconds::default() };
+        let folder = Stored { single_files: true, packed: false, remote: false, decoded_fast: false };
+        let pack = Stored { single_files: false, packed: true, remote: false, decoded_fast: true };
+        let far = Stored { remote: true, ..pack };
+        assert!(bottleneck(&slow(2.0, 1.0), 1.0, 0.0, folder).contains("a pack instead of single files"));
+        assert!(bottleneck(&slow(1.0, 2.0), 1.0, 0.0, folder).contains("decode='fast'"));
+        for stored in [pack, far] {
+            for stages in [slow(2.0, 1.0), slow(1.0, 2.0)] {
+                let advice = bottleneck(&stages, 1.0, 0.0, stored);
+                assert!(!advice.contains("a pack") && !advice.contains("'fast'"), "{advice}");
+            }
+        }
+        assert!(bottleneck(&slow(2.0, 1.0), 1.0, 0.0, far).contains("cache"));
     }
 }

@@ -3,30 +3,28 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use super::plan::{Output, Plan, Views};
-use super::stats::{Counters, Totals, Work};
-use crate::batch::{Claim, Filling, Pool, Ring, Room, RowMut, Shape};
+use super::stats::{Counters, Work};
+use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
-use crate::decode::{ImageDecoder, Picture, Spent};
-use crate::error::{Error, Result, Stage};
+use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Batches, Order};
-use crate::random::Draw;
 use crate::read::Prefetch;
+use crate::render::{ImageDecoder, Opened, Picture, Spent};
 use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
 use crate::source::while_wanted;
 use crate::spec::OnError;
-use crate::transform::{SampleKey, Steps};
+use crate::transform::{Params, Program, SampleKey};
 
 /// A bad sample's row is offered to this many substitutes before it stays empty.
-const SUBSTITUTES: u64 = 16;
+const SUBSTITUTES: usize = 16;
 
-/// Separates the choice of substitutes from all other uses of the seed.
-const PURPOSE: u64 = 0x7375_6273_7469; // "substi"
+/// So many candidates are looked at to find them: an order may name the same sample many times.
+const CANDIDATES: u64 = 64;
 
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.
 #[derive(Debug)]
@@ -35,6 +33,8 @@ pub(crate) struct Flight {
     pub(crate) plan: Arc<Plan>,
     pub(crate) pool: Pool,
     pub(crate) ring: Ring<Filling>,
+    /// Bounds the values whose size is not known beforehand.
+    pub(crate) budget: Budget,
     pub(crate) order: Order,
     pub(crate) batches: Batches,
     pub(crate) epoch: u64,
@@ -44,86 +44,43 @@ pub(crate) struct Flight {
     pub(crate) given_up: Arc<AtomicBool>,
 }
 
-/// A set of threads that work on one flight at a time.
-#[derive(Debug)]
-pub(crate) struct Crew {
-    threads: Vec<(Sender<Arc<Flight>>, JoinHandle<()>)>,
-    process: u32,
-}
-
-impl Crew {
-    /// Starts `count` threads.
-    pub(crate) fn new(count: usize, max_pixels: u64, totals: &Totals) -> Result<Self> {
-        let mut threads = Vec::with_capacity(count);
-        for number in 0..count {
-            let (sender, receiver) = channel();
-            let counters = totals.worker();
-            let thread = std::thread::Builder::new().name(format!("feedline-{number}"));
-            let handle = thread.spawn(move || Worker::new(counters, max_pixels).run(&receiver));
-            let handle = handle.map_err(|e| {
-                Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
-            })?;
-            threads.push((sender, handle));
-        }
-        Ok(Crew { threads, process: std::process::id() })
-    }
-
-    /// Number of threads.
-    pub(crate) fn len(&self) -> usize {
-        self.threads.len()
-    }
-
-    /// Gives all threads this flight, to be taken up as soon as they are done with the last one.
-    pub(crate) fn start(&self, flight: &Arc<Flight>) {
-        for (sender, _) in &self.threads {
-            // A thread that is gone panicked outside any sample; the flight is closed then (see `Worker::run`).
-            let _ = sender.send(flight.clone());
-        }
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        let threads = std::mem::take(&mut self.threads);
-        if self.process != std::process::id() {
-            // After a fork the threads exist only in the parent: joining them here would wait for ever.
-            std::mem::forget(threads);
-            return;
-        }
-        // Dropping the sender ends a thread's loop; it finishes at most the sample it is at.
-        let (senders, handles): (Vec<_>, Vec<_>) = threads.into_iter().unzip();
-        drop(senders);
-        for handle in handles {
-            let _ = handle.join();
-        }
-    }
-}
-
 /// One thread's own things, kept from sample to sample and from epoch to epoch.
-struct Worker {
+pub(super) struct Worker {
     counters: Arc<Counters>,
     sample: SampleBuffer,
     /// For a second reading of one field while `sample` holds the row's other values.
     probed: SampleBuffer,
     image: ImageDecoder,
-    /// Steps of each view of the picture at hand.
-    steps: Vec<Steps>,
+    /// What was drawn for each view of the image at hand, and the passes for it.
+    views: Vec<(Params, Program)>,
     max_pixels: u64,
 }
 
+/// How an attempt to make a sample went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is in its row.
+    Done,
+    /// It cannot be made.
+    Bad,
+    /// Storage failed: nobody knows.
+    Unread,
+}
+
 impl Worker {
-    fn new(counters: Arc<Counters>, max_pixels: u64) -> Self {
+    pub(super) fn new(counters: Arc<Counters>, max_pixels: u64) -> Self {
         Worker {
             counters,
             sample: SampleBuffer::new(),
             probed: SampleBuffer::new(),
             image: ImageDecoder::new(max_pixels),
-            steps: Vec::new(),
+            views: Vec::new(),
             max_pixels,
         }
     }
 
-    fn run(mut self, flights: &Receiver<Arc<Flight>>) {
+    /// Works on one flight after the other; takes itself off `busy` after each.
+    pub(super) fn run(mut self, flights: &Receiver<Arc<Flight>>, busy: &AtomicUsize) {
         while let Ok(flight) = flights.recv() {
             // Samples catch their own panics; one that comes here is a bug in the loader itself. Nobody must wait for
             // this thread then.
@@ -132,10 +89,12 @@ impl Worker {
                 flight.close();
                 self = Worker::new(self.counters, self.max_pixels);
             }
+            busy.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn fly(&mut self, flight: &Flight) {
+    /// Makes rows of `flight` until there are none left.
+    pub(super) fn fly(&mut self, flight: &Flight) {
         loop {
             let Some(claim) = flight.ring.claim() else { return };
             let claimed = Instant::now();
@@ -144,12 +103,14 @@ impl Worker {
             let fill = |filling: &Filling, claim: &Claim| {
                 counters.spent(Work::Wait, claimed.elapsed());
                 // The ring counts every batch as full; the rows a short one lacks are nobody's.
-                if claim.row < filling.samples.len() as u64 {
+                if claim.row < filling.samples.len() as u64 && !filling.is_broken() {
                     self.fill(flight, filling.row(claim));
                 }
             };
             let seal = |filling: &mut Filling| {
+                let loose = filling.loose_bytes();
                 filling.seal(&flight.plan.columns, &flight.pool);
+                flight.budget.unbook(filling.number, loose);
                 if let Some(ahead) = &flight.ahead {
                     ahead.seal(filling.number);
                 }
@@ -161,27 +122,50 @@ impl Worker {
     }
 
     fn fill(&mut self, flight: &Flight, mut row: RowMut<'_>) {
-        let first = row.sample();
-        let mut sample = first;
-        let mut tries = 0;
-        loop {
-            let made = catch_unwind(AssertUnwindSafe(|| self.make(flight, sample, &mut row)));
-            let failure = match made {
-                Ok(Ok(())) => return row.done(),
-                Ok(Err(error)) => error,
-                Err(panic) => {
-                    // Scratch may be half-changed; start afresh.
-                    *self = Worker::new(self.counters.clone(), self.max_pixels);
-                    Error::sample(flight.dataset.format().locate(sample), Stage::Decode, panic_text(&*panic))
-                }
-            };
-            row.failed(failure);
-            tries += 1;
-            if flight.plan.options.on_error != OnError::Replace || tries > SUBSTITUTES {
+        let sample = row.sample();
+        if self.attempt(flight, sample, &mut row) == Fate::Bad
+            && flight.plan.options.on_error == OnError::Replace
+        {
+            self.replace(flight, sample, &mut row);
+        }
+    }
+
+    /// Offers the row of a bad sample to one candidate after the other.
+    fn replace(&mut self, flight: &Flight, bad: u64, row: &mut RowMut<'_>) {
+        let (batch, place) = row.place();
+        let position = flight.batches.range(batch).start + place;
+        let mut tried = vec![bad];
+        for number in 0..CANDIDATES {
+            let candidate = flight.order.substitute(position, flight.batches.positions, number);
+            let Some(sample) = candidate else { return };
+            if tried.contains(&sample) {
+                continue;
+            }
+            tried.push(sample);
+            let fate = self.attempt(flight, sample, row);
+            if fate != Fate::Bad || tried.len() > SUBSTITUTES {
                 return;
             }
-            sample = flight.substitute(first, tries);
         }
+    }
+
+    /// Tries to put `sample` into the row, and notes in it how that went.
+    fn attempt(&mut self, flight: &Flight, sample: u64, row: &mut RowMut<'_>) -> Fate {
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(flight, sample, row))) {
+            Ok(Ok(())) => {
+                row.done();
+                return Fate::Done;
+            }
+            Ok(Err(error)) => error,
+            Err(panic) => {
+                // Scratch may be half-changed; start afresh.
+                *self = Worker::new(self.counters.clone(), self.max_pixels);
+                Error::sample(flight.locate(sample), Stage::Decode, panic_text(&*panic))
+            }
+        };
+        let fate = if failure.blames_sample() { Fate::Bad } else { Fate::Unread };
+        row.failed(failure);
+        fate
     }
 
     fn make(&mut self, flight: &Flight, sample: u64, row: &mut RowMut<'_>) -> Result<()> {
@@ -209,7 +193,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Puts anything but a decoded picture into its row. Gives the number of stored bytes it read itself.
+    /// Puts anything but a decoded image into its row. Gives the number of stored bytes it read itself.
     fn value(
         &mut self,
         flight: &Flight,
@@ -222,15 +206,33 @@ impl Worker {
         match output {
             Output::Index => row.dense(column).copy_from_slice(&(sample as i64).to_le_bytes()),
             Output::Int { field } => match self.sample.value(field) {
-                Value::Int(value) => row.dense(column).copy_from_slice(&value.to_le_bytes()),
+                Value::Int(value) => {
+                    let label = flight.plan.relabelled(&flight.plan.columns[column].name, sample, *value);
+                    row.dense(column).copy_from_slice(&label.to_le_bytes());
+                }
                 _ => return Err(missing(field)),
             },
             Output::Float { field } => match self.sample.value(field) {
                 Value::Float(value) => row.dense(column).copy_from_slice(&value.to_le_bytes()),
                 _ => return Err(missing(field)),
             },
+            Output::IntOrZero { field } => {
+                let value = if let Value::Int(value) = self.sample.value(field) { *value } else { 0 };
+                row.dense(column).copy_from_slice(&value.to_le_bytes());
+            }
+            Output::NumberOrNan { field } => {
+                let value = match self.sample.value(field) {
+                    Value::Int(value) => *value as f64,
+                    Value::Float(value) => *value,
+                    _ => f64::NAN,
+                };
+                row.dense(column).copy_from_slice(&value.to_le_bytes());
+            }
+            Output::Valid { field } => {
+                row.dense(column)[0] = u8::from(*self.sample.value(field) != Value::Missing);
+            }
             Output::Bytes { field, direct: true } => return self.direct(flight, sample, row, column, field),
-            Output::Bytes { field, direct: false } => put_bytes(&self.sample, field, row, column),
+            Output::Bytes { field, direct: false } => put_bytes(flight, &self.sample, field, row, column)?,
             Output::Array { field } => put_array(flight, sample, &self.sample, field, row, column)?,
             Output::ImageSize { field } => self.image_size(flight, sample, row, column, field)?,
             Output::Image { .. } => unreachable!("pictures take their own way"),
@@ -250,18 +252,14 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
-            flight
-                .dataset
-                .format()
-                .read_bytes(sample, field, room)
-                .map_err(|e| read_error(e, flight, sample))?;
+            flight.dataset.read_bytes(sample, field, room).map_err(|e| read_error(e, flight, sample))?;
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
         let count = flight.dataset.schema().fields.len();
         let only = FieldSet::only(count, [field]);
         flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, flight, sample))?;
-        put_bytes(&self.probed, field, row, column);
+        put_bytes(flight, &self.probed, field, row, column)?;
         Ok(self.probed.used() as u64)
     }
 
@@ -292,7 +290,7 @@ impl Worker {
         Ok([i64::from(size.height), i64::from(size.width)])
     }
 
-    /// Decodes one picture and renders all its views.
+    /// Decodes one image and renders all its views.
     fn picture(
         &mut self,
         flight: &Flight,
@@ -304,48 +302,78 @@ impl Worker {
         let bad = |e: feedline_pixels::Error| decode_error(flight, sample, field, &e);
         let picture = picture(&self.sample, field).ok_or_else(|| missing(flight, sample, field))?;
         let opened = picture.open().map_err(bad)?;
+        opened.check(self.max_pixels).map_err(bad)?;
         let key = SampleKey { seed: flight.plan.options.seed, epoch: flight.epoch, sample };
-        self.steps.resize_with(views.outputs.len(), Steps::new);
-        for ((_, plan), steps) in views.outputs.iter().zip(&mut self.steps) {
-            flight.plan.images[*plan].draw(opened.upright_size(), key, steps).map_err(|reason| {
+        let size = opened.upright_size();
+        let copies = |plan: usize| flight.plan.images[plan].copies();
+        let each =
+            views.outputs.iter().flat_map(|(_, plan)| (0..copies(*plan)).map(move |copy| (*plan, copy)));
+        let count = views.outputs.iter().map(|(_, plan)| copies(*plan) as usize).sum();
+        self.views.resize_with(count, Default::default);
+        for ((plan, copy), (params, program)) in each.zip(&mut self.views) {
+            let drawn = flight.plan.images[plan].draw_copy(size, key, copy, params);
+            drawn.and_then(|()| planned(params, size, program, self.max_pixels)).map_err(|reason| {
                 let name = &flight.dataset.schema().fields[field].name;
-                let place = flight.dataset.format().locate(sample).with_field(name);
+                let place = flight.locate(sample).with_field(name);
                 Error::sample(place, Stage::Transform, reason)
             })?;
         }
-        let Worker { image, steps, .. } = self;
-        if let [(column, plan)] = views.outputs[..] {
-            let finish = flight.plan.images[plan].finish();
-            let mode = flight.plan.options.decode;
-            return put_picture(flight, row, column, plan, &steps[0], |out| {
-                image.render(&opened, &steps[0], finish, mode, out)
-            })
-            .map_err(bad);
-        }
-        let begun = Instant::now();
-        let needed: Vec<_> = steps.iter().map(|s| s[0].geometry.needed(s[0].filter)).collect();
-        image.decode_views(&opened, &needed).map_err(bad)?;
-        let decode = begun.elapsed();
-        for (number, (column, plan)) in views.outputs.iter().enumerate() {
-            let finish = flight.plan.images[*plan].finish();
-            put_picture(flight, row, *column, *plan, &steps[number], |out| {
-                image.render_view(number, &steps[number], finish, out)
-            })
-            .map_err(bad)?;
-        }
-        Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
+        let Worker { image, views: planned, .. } = self;
+        render(flight, image, planned, &opened, row, views).map_err(bad)
     }
+}
+
+/// Runs the programs of all views.
+fn render(
+    flight: &Flight,
+    image: &mut ImageDecoder,
+    planned: &[(Params, Program)],
+    opened: &Opened<'_>,
+    row: &mut RowMut<'_>,
+    views: &Views,
+) -> feedline_pixels::Result<Spent> {
+    let mode = flight.plan.options.decode;
+    // Where the result's room is taken for this sample alone, what cannot be decoded must not cost it.
+    let roomy = |plan: usize| flight.plan.images[plan].output().is_some() || opened.streams();
+    if let ([(column, plan)], [_]) = (&views.outputs[..], planned)
+        && roomy(*plan)
+    {
+        let (column, plan) = (*column, *plan);
+        let (finish, program) = (flight.plan.images[plan].finish(), &planned[0].1);
+        return put_picture(flight, row, column, plan, program, |out| {
+            image.render(opened, program, finish, mode, out)
+        });
+    }
+    let begun = Instant::now();
+    let programs: Vec<&Program> = planned.iter().map(|(_, program)| program).collect();
+    image.decode_views(opened, &programs, mode)?;
+    let decode = begun.elapsed();
+    let mut number = 0;
+    for (column, plan) in &views.outputs {
+        let (finish, copies) =
+            (flight.plan.images[*plan].finish(), flight.plan.images[*plan].copies() as usize);
+        put_picture(flight, row, *column, *plan, programs[number], |out| {
+            let length = out.len() / copies;
+            for (copy, out) in out.chunks_exact_mut(length.max(1)).enumerate() {
+                image.render_view(number + copy, programs[number + copy], finish, out)?;
+            }
+            Ok(())
+        })?;
+        number += copies;
+    }
+    Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
 }
 
 /// Makes a reading error one of this sample.
 fn read_error(error: Error, flight: &Flight, sample: u64) -> Error {
-    error.of_sample(flight.dataset.format().locate(sample), Stage::Read)
+    error.of_sample(flight.locate(sample), Stage::Read)
 }
 
 impl Flight {
     /// Ends it: workers stop at their next row, waits for storage are given up where they can be.
     pub(crate) fn close(&self) {
         self.ring.close();
+        self.budget.close();
         self.given_up.store(true, Ordering::Relaxed);
         if let Some(ahead) = &self.ahead {
             ahead.stop();
@@ -360,12 +388,25 @@ impl Flight {
             }
             _ => None,
         };
-        Filling::new(number, samples.clone(), &self.plan.columns, &self.pool, planned)
+        let filling = Filling::new(number, samples.clone(), &self.plan.columns, &self.pool, planned);
+        match filling {
+            Ok(filling) => {
+                // Their memory is lent and not yet touched; rows are read into it once this fits.
+                self.budget.book(number, filling.planned_bytes());
+                filling
+            }
+            Err(error) => Filling::without_memory(number, samples, error),
+        }
     }
 
-    /// Who takes the place of bad sample `sample`: a function of (seed, epoch, index, try) alone.
-    fn substitute(&self, sample: u64, tries: u64) -> u64 {
-        Draw::new(&[PURPOSE, self.plan.options.seed, self.epoch, sample, tries]).below(self.dataset.len())
+    /// Books room for a value of `bytes` bytes, which exists twice while its batch is sealed.
+    fn book(&self, row: &RowMut<'_>, bytes: usize) {
+        self.budget.book(row.batch(), 2 * bytes as u64);
+    }
+
+    /// Where a sample is, under the number that batches show.
+    pub(super) fn locate(&self, sample: u64) -> Location {
+        self.dataset.format().locate(sample).seen_as(sample)
     }
 }
 
@@ -387,41 +428,65 @@ fn put_picture<T>(
     row: &mut RowMut<'_>,
     column: usize,
     plan: usize,
-    steps: &Steps,
+    program: &Program,
     render: impl FnOnce(&mut [u8]) -> feedline_pixels::Result<T>,
 ) -> feedline_pixels::Result<T> {
     let plan = &flight.plan.images[plan];
     if plan.output().is_some() {
         return render(row.dense(column));
     }
-    let output = steps.last().map_or(feedline_pixels::Size::new(0, 0), |step| step.geometry.output());
+    let output = program.output;
+    let length = plan.finish().output_bytes(output);
+    flight.book(row, length);
     let (room, shape) = row.ragged(column);
     let Room::Free(room) = room else { unreachable!("sizes of whole pictures are not planned") };
-    room.resize(plan.finish().output_bytes(output), 0);
-    *shape = picture_shape(plan.finish().layout, output);
+    feedline_pixels::fit(room, length, 0)?;
+    *shape = Shape::new(&plan.finish().shape(output));
     render(room)
 }
 
-fn picture_shape(layout: feedline_pixels::TensorLayout, size: feedline_pixels::Size) -> Shape {
-    let (height, width) = (u64::from(size.height), u64::from(size.width));
-    match layout {
-        feedline_pixels::TensorLayout::ChannelsFirst => Shape::new(&[3, height, width]),
-        feedline_pixels::TensorLayout::ChannelsLast => Shape::new(&[height, width, 3]),
-    }
+/// Plans the passes. What each of them makes must be within the limit on images, as what the first one reads is.
+fn planned(
+    params: &Params,
+    image: feedline_pixels::Size,
+    program: &mut Program,
+    max_pixels: u64,
+) -> Result<(), String> {
+    params.plan(image, program);
+    let Some(size) = program.results().find(|size| size.area() > max_pixels) else { return Ok(()) };
+    let (height, width) = (size.height, size.width);
+    Err(format!(
+        "the result of {height}x{width} (height x width) is over the limit of {max_pixels} pixels (max_pixels)"
+    ))
 }
 
-fn put_bytes(buffer: &SampleBuffer, field: usize, row: &mut RowMut<'_>, column: usize) {
+fn put_bytes(
+    flight: &Flight,
+    buffer: &SampleBuffer,
+    field: usize,
+    row: &mut RowMut<'_>,
+    column: usize,
+) -> Result<()> {
     let bytes: &[u8] = match buffer.value(field) {
         Value::Bytes(bytes) | Value::Image { bytes, .. } => buffer.bytes(bytes),
         _ => &[],
     };
-    match row.ragged(column).0 {
-        Room::Planned(room) => room.copy_from_slice(bytes),
-        Room::Free(room) => {
-            room.clear();
-            room.extend_from_slice(bytes);
-        }
+    if let (Room::Planned(room), _) = row.ragged(column) {
+        room.copy_from_slice(bytes);
+        return Ok(());
     }
+    flight.book(row, bytes.len());
+    copy_free(bytes, row, column)
+}
+
+/// Copies a value to where it has as much room as it needs.
+fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
+    let Room::Free(room) = row.ragged(column).0 else { unreachable!("the length was not planned") };
+    room.clear();
+    let starved = |_| Error::out_of_memory(bytes.len() as u64, "a value of a batch");
+    room.try_reserve_exact(bytes.len()).map_err(starved)?;
+    room.extend_from_slice(bytes);
+    Ok(())
 }
 
 fn put_array(
@@ -432,35 +497,38 @@ fn put_array(
     row: &mut RowMut<'_>,
     column: usize,
 ) -> Result<()> {
-    let (room, noted) = row.ragged(column);
-    let Room::Free(room) = room else { unreachable!("array lengths are not planned") };
-    room.clear();
-    *noted = Shape::new(&[0]);
-    let Value::Array { dtype, dimensions, shape, bytes } = buffer.value(field) else { return Ok(()) };
+    *row.ragged(column).1 = Shape::new(&[0]);
+    let Value::Array { dtype, dimensions, shape, bytes } = buffer.value(field) else {
+        return copy_free(&[], row, column);
+    };
     let expected = flight.plan.columns[column].dtype;
     if *dtype != expected {
         let reason = format!("array of {}, but the column is {}", dtype.name(), expected.name());
         let name = &flight.dataset.schema().fields[field].name;
-        return Err(Error::sample(
-            flight.dataset.format().locate(sample).with_field(name),
-            Stage::Batch,
-            reason,
-        ));
+        return Err(Error::sample(flight.locate(sample).with_field(name), Stage::Batch, reason));
     }
-    room.extend_from_slice(buffer.bytes(bytes));
-    *noted = Shape::new(&shape[..*dimensions as usize]);
+    let bytes = buffer.bytes(bytes);
+    flight.book(row, bytes.len());
+    copy_free(bytes, row, column)?;
+    *row.ragged(column).1 = Shape::new(&shape[..*dimensions as usize]);
     Ok(())
 }
 
 fn missing(flight: &Flight, sample: u64, field: usize) -> Error {
     let name = &flight.dataset.schema().fields[field].name;
-    let place = flight.dataset.format().locate(sample).with_field(name);
+    let place = flight.locate(sample).with_field(name);
     Error::sample(place, Stage::Read, "the sample lacks this field; leave it out with fields=[...]")
 }
 
 fn decode_error(flight: &Flight, sample: u64, field: usize, error: &feedline_pixels::Error) -> Error {
     let name = &flight.dataset.schema().fields[field].name;
-    Error::sample(flight.dataset.format().locate(sample).with_field(name), Stage::Decode, error)
+    let place = flight.locate(sample).with_field(name);
+    match error {
+        feedline_pixels::Error::OutOfMemory { bytes } => {
+            Error::out_of_memory(*bytes, format!("decoding {place}"))
+        }
+        error => Error::sample(place, Stage::Decode, error),
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -29,7 +29,10 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(length: u64, block: u64, window: u64, seed: u64, epoch: u64) -> Self {
+        // A block of more samples than there are would be mostly holes, and searching them takes for ever.
+        let block = block.min(length.max(1));
         let count = length.div_ceil(block);
+        let window = window.min(count.max(1));
         let places = Arc::new(Permutation::new(count, &[seed, epoch, PURPOSE]));
         Blocks { length, block, window, places, key: [seed, epoch] }
     }
@@ -77,6 +80,18 @@ mod tests {
             seen.sort_unstable();
             prop_assert!(seen.into_iter().eq(0..length));
         }
+    }
+
+    #[test]
+    fn blocks_and_windows_beyond_the_data_are_all_of_the_data() {
+        for (block, window) in [(4, 1 << 62), (1 << 62, 4), (u64::MAX, u64::MAX), (1 << 40, 1)] {
+            let blocks = Blocks::new(2001, block, window, 7, 3);
+            let mut seen: Vec<u64> = (0..2001).map(|p| blocks.at(p)).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..2001), "{block} {window}");
+            assert!(blocks.window_end(2000) >= 2001);
+        }
+        Blocks::new(0, 8, 8, 1, 1);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Batches of like samples: every global batch comes from one bucket (one image shape, one aspect ratio), so that its
 //! images stack without padding. Samples are shuffled inside their bucket and the batches among each other.
 
+use std::ops::Range;
+
 use super::permutation::{Permutation, permuted};
 
 /// Separates buckets from all other uses of the seed.
@@ -44,11 +46,30 @@ impl Buckets {
         if !self.shuffle {
             return self.members[position as usize];
         }
-        let bucket = self.ends.partition_point(|end| *end <= position);
-        let start = if bucket == 0 { 0 } else { self.ends[bucket - 1] };
+        let bucket = self.number_of(position);
+        let Range { start, end } = self.range(bucket);
         let key = [PURPOSE, seed, epoch, bucket as u64];
-        let within = permuted(self.ends[bucket] - start, &key, position - start);
+        let within = permuted(end - start, &key, position - start);
         self.members[(start + within) as usize]
+    }
+
+    /// The positions of the bucket that `position` belongs to.
+    pub(super) fn bucket_of(&self, position: u64) -> Range<u64> {
+        self.range(self.number_of(position))
+    }
+
+    /// The positions of the bucket that has `sample`.
+    pub(super) fn bucket_with(&self, sample: u64) -> Option<Range<u64>> {
+        let position = self.members.iter().position(|member| *member == sample)?;
+        Some(self.bucket_of(position as u64))
+    }
+
+    fn number_of(&self, position: u64) -> usize {
+        self.ends.partition_point(|end| *end <= position)
+    }
+
+    fn range(&self, bucket: usize) -> Range<u64> {
+        if bucket == 0 { 0..self.ends[0] } else { self.ends[bucket - 1]..self.ends[bucket] }
     }
 
     /// Global batches of at most `size` positions: (first position, length) each, in this epoch's order.

@@ -4,6 +4,7 @@
 //!
 //! The weights may change between epochs: every epoch is a function of its own weights, its number and the seed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::permutation::{Permutation, permuted};
@@ -72,8 +73,28 @@ impl Mix {
     }
 
     pub(super) fn at(&self, position: u64) -> u64 {
-        let place = self.places.at(position);
-        let number = self.parts.partition_point(|part| part.end <= place);
+        self.at_place(self.places.at(position))
+    }
+
+    /// The places of the set that the sample at `position` is from.
+    pub(super) fn places_of_set(&self, position: u64) -> Range<u64> {
+        let part = self.parts[self.set_of(self.places.at(position))];
+        part.end - part.share..part.end
+    }
+
+    /// The places of the set that has `sample`.
+    pub(super) fn places_of_member(&self, sample: u64) -> Option<Range<u64>> {
+        let has = |part: &&Part| (part.first..part.first + part.length).contains(&sample);
+        self.parts.iter().find(has).map(|part| part.end - part.share..part.end)
+    }
+
+    fn set_of(&self, place: u64) -> usize {
+        self.parts.partition_point(|part| part.end <= place)
+    }
+
+    /// The sample at `place` of the epoch before its places were shuffled: set by set.
+    pub(super) fn at_place(&self, place: u64) -> u64 {
+        let number = self.set_of(place);
         let part = self.parts[number];
         let had = part.before.wrapping_add(place - (part.end - part.share));
         let key = [PURPOSE, self.seed, number as u64, had / part.length];

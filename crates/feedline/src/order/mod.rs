@@ -1,6 +1,6 @@
 //! WHICH SAMPLES, IN WHICH ORDER.
 //!
-//! An order is a pure function: (length, seed, epoch, position) → sample. [`Batches`] cuts the positions of an epoch
+//! An order is a pure function: (length, seed, epoch, position) → sample. `Batches` cuts the positions of an epoch
 //! into global batches and gives each rank its part. No I/O, no threads, no state but what the caller passes.
 //! `docs/order.md` tells users what each order costs and how well it shuffles.
 //!
@@ -24,13 +24,16 @@ use crate::random::Draw;
 pub(crate) use balanced::Balanced;
 pub(crate) use buckets::Buckets;
 pub(crate) use mix::Recipe;
-use permutation::Permutation;
+use permutation::{Permutation, permuted};
 pub(crate) use state::digest;
-pub use state::{Identity, STATE_VERSION, State};
+pub use state::{BadSamples, Identity, STATE_VERSION, State};
 pub(crate) use weighted::Alias;
 
 /// Separates draws with replacement from all other uses of the seed.
 const PURPOSE: u64 = 0x7265_7065_6174; // "repeat"
+
+/// Separates the choice of substitutes from all other uses of the seed.
+const SUBSTITUTE: u64 = 0x7375_6273_7469; // "substi"
 
 /// How epochs are ordered: what [`Order`] is made from. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -199,6 +202,41 @@ impl Order {
             Way::Bucketed(buckets) => buckets.at(seed, epoch, position),
             Way::Listed(list) => list[position as usize],
         }
+    }
+
+    /// The `number`-th candidate for the place of the bad sample at `position`; `None` once all were named. It is one that
+    /// this epoch of `positions` positions can deliver, from the same bucket or the same set of a mixture, and depends on
+    /// (seed, epoch, sample, number) alone: not on the position's rank or batch.
+    pub(crate) fn substitute(&self, position: u64, positions: u64, number: u64) -> Option<u64> {
+        let places = match &self.way {
+            Way::Bucketed(buckets) => buckets.bucket_of(position),
+            Way::Mixed(mix) => mix.places_of_set(position),
+            _ => 0..positions,
+        };
+        self.candidate(self.at(position), places, number)
+    }
+
+    /// The same for `sample`, wherever it stands in the epoch. Looks through a bucket's list for it.
+    pub(crate) fn substitute_of(&self, sample: u64, positions: u64, number: u64) -> Option<u64> {
+        let places = match &self.way {
+            Way::Bucketed(buckets) => buckets.bucket_with(sample)?,
+            Way::Mixed(mix) => mix.places_of_member(sample)?,
+            _ => 0..positions,
+        };
+        self.candidate(sample, places, number)
+    }
+
+    fn candidate(&self, sample: u64, places: Range<u64>, number: u64) -> Option<u64> {
+        let count = places.end - places.start;
+        if number >= count {
+            return None;
+        }
+        let key = [SUBSTITUTE, self.seed, self.epoch, sample];
+        let place = places.start + permuted(count, &key, number);
+        Some(match &self.way {
+            Way::Mixed(mix) => mix.at_place(place),
+            _ => self.at(place),
+        })
     }
 
     /// Where the stretch of positions ends whose samples lie together in storage, if the order has such stretches.

@@ -21,7 +21,7 @@ pub struct Identity {
     pub seed: u64,
     /// The order of epochs, in words; long lists as a digest.
     pub order: String,
-    /// Weights of a mixture; free to change between epochs.
+    /// Weights of a mixture in the epoch at hand; other epochs may have others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Vec<f64>>,
     /// Samples per epoch.
@@ -36,6 +36,23 @@ pub struct Identity {
     pub pixels: String,
 }
 
+/// Bad samples that were met and left out or replaced: they count towards `max_errors` when the run goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BadSamples {
+    /// Each once; at most ten thousand of them.
+    pub samples: Vec<u64>,
+    /// Those met since the last good one.
+    pub in_a_row: Vec<u64>,
+}
+
+impl BadSamples {
+    /// Whether none were met.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.in_a_row.is_empty()
+    }
+}
+
 /// A place in a run: after `samples` samples of epoch `epoch`, counted over all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -45,6 +62,12 @@ pub struct State {
     pub epoch: u64,
     /// Positions of the epoch that were delivered, over all ranks.
     pub samples: u64,
+    /// Bad samples so far. Each rank has its own; any rank's will do to go on.
+    #[serde(default, skip_serializing_if = "BadSamples::is_empty")]
+    pub bad: BadSamples,
+    /// Weights that were set for the epochs to come; `None` if a mixture keeps its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_weights: Option<Vec<f64>>,
     /// What it is a place in.
     #[serde(flatten)]
     pub identity: Identity,
@@ -53,7 +76,27 @@ pub struct State {
 impl State {
     /// This place in a run of this identity.
     pub fn new(identity: Identity, epoch: u64, samples: u64) -> Self {
-        State { version: STATE_VERSION, epoch, samples, identity }
+        State {
+            version: STATE_VERSION,
+            epoch,
+            samples,
+            bad: BadSamples::default(),
+            next_weights: None,
+            identity,
+        }
+    }
+
+    /// The same place, with these bad samples met on the way.
+    #[must_use]
+    pub fn with_bad(mut self, bad: BadSamples) -> Self {
+        self.bad = bad;
+        self
+    }
+
+    /// The same place, with weights that were set for the epochs to come.
+    #[must_use]
+    pub fn with_next_weights(self, next_weights: Option<Vec<f64>>) -> Self {
+        State { next_weights, ..self }
     }
 
     /// Reads a state from JSON; an error if it is of another version or not a state at all.
@@ -62,7 +105,12 @@ impl State {
         struct Version {
             version: Option<u32>,
         }
-        let bad = |e: serde_json::Error| Error::State(format!("not a state of a loader: {e}"));
+        // Where in the text the trouble is helps nobody: the text was made from a dict just now.
+        let bad = |e: serde_json::Error| {
+            let reason = e.to_string();
+            let reason = reason.split(" at line ").next().unwrap_or_default();
+            Error::State(format!("not a state of a loader: {reason}"))
+        };
         match serde_json::from_str::<Version>(text).map_err(bad)?.version {
             Some(STATE_VERSION) => serde_json::from_str(text).map_err(bad),
             found => {

@@ -8,12 +8,14 @@ mod coalesce;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::budget::Budget;
 use self::coalesce::{Need, Run, coalesce};
 use crate::dataset::Dataset;
 use crate::order::{Batches, Order};
 use crate::sample::FieldSet;
+use crate::source::while_wanted;
 
 /// Bytes that nobody needs but that are cheaper to fetch than to ask around: a millisecond or so of a fast network.
 const GAP: u64 = 64 << 10;
@@ -35,6 +37,8 @@ pub(crate) struct Course {
     pub(crate) fields: FieldSet,
     pub(crate) order: Order,
     pub(crate) batches: Batches,
+    /// Set when nobody wants the bytes any more.
+    pub(crate) given_up: Arc<AtomicBool>,
 }
 
 impl Prefetch {
@@ -51,7 +55,9 @@ impl Prefetch {
         let held_bytes = if has_windows { most_bytes } else { most_bytes / 2 };
         let budget = Arc::new(Budget::new(held_bytes));
         let planner = Planner { course, budget: budget.clone(), window_bytes: held_bytes / 2 };
-        std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(move || planner.run()).ok()?;
+        // Workers may wait for an index that the planner reads: it must give up when they do.
+        let run = move || while_wanted(&planner.course.given_up, || planner.run());
+        std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(run).ok()?;
         Some(Prefetch { budget })
     }
 

@@ -1,6 +1,6 @@
 //! Small files that tests make for themselves.
 
-/// A picture of `side` × `side` pixels, different for every `seed`.
+/// An image of `side` × `side` pixels, different for every `seed`.
 pub(crate) fn bitmap(side: u32, seed: u64) -> Vec<u8> {
     let row = (side * 3).next_multiple_of(4);
     let mut bytes = Vec::new();

@@ -22,7 +22,7 @@ pub(super) fn rows(level: CpuLevel, data: &[u8], first_row: usize, blocks: &mut 
     assert!(first_row == 0 || first_row == 4, "half blocks start at row 0 or 4");
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2.
             unsafe { avx2::rows(data, first_row, blocks) }
         }

@@ -20,8 +20,8 @@ pub(super) unsafe fn ycc(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) 
         let pixels = convert(rows.map(|row| load(&row[i..i + STEP])));
         let to = &mut out[i * size..(i + STEP) * size];
         match layout {
-            PixelLayout::Rgbx => store_rgbx(pixels, to),
             PixelLayout::Rgb => store_rgb(pixels, to),
+            _ => store_rgbx(pixels, to),
         }
     }
     if whole < count {
@@ -33,8 +33,8 @@ pub(super) unsafe fn ycc(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) 
         let pixels = convert([load(&rest[0]), load(&rest[1]), load(&rest[2])]);
         let mut bytes = [0; STEP * 4];
         match layout {
-            PixelLayout::Rgbx => store_rgbx(pixels, &mut bytes),
             PixelLayout::Rgb => store_rgb(pixels, &mut bytes[..STEP * 3]),
+            _ => store_rgbx(pixels, &mut bytes),
         }
         let tail = &mut out[whole * size..];
         let length = tail.len();

@@ -14,7 +14,7 @@ pub(crate) fn ycc(level: CpuLevel, rows: [&[u8]; 3], layout: PixelLayout, out: &
     let rows = rows.map(|row| &row[..count]);
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2.
             unsafe { avx2::ycc(rows, layout, out) }
         }
@@ -45,7 +45,7 @@ pub(crate) fn grey(row: &[u8], layout: PixelLayout, out: &mut [u8]) {
                 pixel.fill(value);
             }
         }
-        PixelLayout::Rgbx => {
+        _ => {
             for (pixel, &value) in out.chunks_exact_mut(4).zip(row) {
                 let value = u32::from(value);
                 pixel.copy_from_slice(&((value * 0x01_0101) | 0xFF00_0000).to_le_bytes());

@@ -43,7 +43,7 @@ fn store([red, green, blue]: [uint8x8_t; 3], layout: PixelLayout, out: &mut [u8]
     unsafe {
         match layout {
             PixelLayout::Rgb => vst3_u8(out.as_mut_ptr(), uint8x8x3_t(red, green, blue)),
-            PixelLayout::Rgbx => vst4_u8(out.as_mut_ptr(), uint8x8x4_t(red, green, blue, vdup_n_u8(255))),
+            _ => vst4_u8(out.as_mut_ptr(), uint8x8x4_t(red, green, blue, vdup_n_u8(255))),
         }
     }
 }

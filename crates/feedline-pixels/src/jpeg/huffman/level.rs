@@ -15,7 +15,7 @@ pub(crate) fn decode_mcus(
 ) -> Result<(), Irregular> {
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2 and BMI2.
             unsafe { bmi2::decode_mcus(tables, reader, predictors, blocks) }
         }
@@ -33,7 +33,7 @@ pub(crate) fn skip_mcus(
 ) -> Result<(), Irregular> {
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2 and BMI2.
             unsafe { bmi2::skip_mcus(tables, reader, predictors, count) }
         }
@@ -49,7 +49,7 @@ pub(crate) fn decode_jobs<'a>(
 ) -> Result<(), Irregular> {
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2 and BMI2.
             unsafe { bmi2::decode_jobs(tables, jobs) }
         }

@@ -75,17 +75,17 @@ pub(crate) fn transform(
     assert!(out.len() >= (size - 1) * stride + run.count * size, "room for an inverse DCT");
     match (level, size) {
         #[cfg(target_arch = "x86_64")]
-        (CpuLevel::Avx2, 8) => {
+        (CpuLevel::Avx2 | CpuLevel::Avx512, 8) => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
             unsafe { avx2::full(run, quant, out, stride) }
         }
         #[cfg(target_arch = "x86_64")]
-        (CpuLevel::Avx2, 4) => {
+        (CpuLevel::Avx2 | CpuLevel::Avx512, 4) => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
             unsafe { avx2_reduced::half(run, quant, out, stride) }
         }
         #[cfg(target_arch = "x86_64")]
-        (CpuLevel::Avx2, 2) => {
+        (CpuLevel::Avx2 | CpuLevel::Avx512, 2) => {
             // SAFETY: the level says that this CPU has AVX2.
             unsafe { avx2_reduced::quarter(run, quant, out, stride) }
         }

@@ -26,7 +26,7 @@ pub(crate) fn double(level: CpuLevel, input: &[u8], count: usize, out: &mut [u8]
     assert!(input.len() >= padded(count) + 2 && out.len() >= 2 * padded(count), "room for upsampling");
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
             unsafe { avx2::double(input, padded(count), out) }
         }
@@ -43,7 +43,7 @@ pub(crate) fn blend(level: CpuLevel, near: &[u8], far: &[u8], count: usize, bias
     );
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
             unsafe { avx2::blend(near, far, padded(count), bias, out) }
         }
@@ -59,7 +59,7 @@ pub(crate) fn double_blend(level: CpuLevel, near: &[u8], far: &[u8], count: usiz
     );
     match level {
         #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 => {
+        CpuLevel::Avx2 | CpuLevel::Avx512 => {
             // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
             unsafe { avx2::double_blend(near, far, padded(count), out) }
         }

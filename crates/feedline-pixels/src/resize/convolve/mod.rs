@@ -61,7 +61,7 @@ pub(crate) fn blend_rows(level: CpuLevel, rows: Rows<'_>, weights: &[i16], begin
         CpuLevel::Scalar => scalar::blend_rows(rows, weights, begin, line),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Avx2` is only ever passed down after detection (`Renderer::with_level`); lengths are checked above.
-        CpuLevel::Avx2 => unsafe { avx2::blend_rows(rows, weights, begin, line) },
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::blend_rows(rows, weights, begin, line) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: every aarch64 CPU has NEON; lengths are checked above.
         CpuLevel::Neon => unsafe { neon::blend_rows(rows, weights, begin, line) },
@@ -77,7 +77,7 @@ pub(crate) fn weave<const CHANNELS: usize>(level: CpuLevel, lines: [&[i16]; ROWS
         CpuLevel::Scalar => scalar::weave::<CHANNELS>(lines, woven),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as in `blend_rows`.
-        CpuLevel::Avx2 => unsafe { avx2::weave::<CHANNELS>(lines, woven) },
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::weave::<CHANNELS>(lines, woven) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as in `blend_rows`.
         CpuLevel::Neon => unsafe { neon::weave::<CHANNELS>(lines, woven) },
@@ -142,7 +142,7 @@ pub(crate) fn blend_columns(
         CpuLevel::Scalar => scalar::blend_columns(columns, woven, pixels, stride),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as in `blend_rows`.
-        CpuLevel::Avx2 => unsafe { avx2::blend_columns(columns, woven, pixels, stride) },
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::blend_columns(columns, woven, pixels, stride) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as in `blend_rows`.
         CpuLevel::Neon => unsafe { neon::blend_columns(columns, woven, pixels, stride) },
@@ -156,7 +156,7 @@ pub(crate) fn round_line(level: CpuLevel, line: &[i16], fraction: u32, bytes: &m
         CpuLevel::Scalar => scalar::round_line(line, fraction, bytes),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as in `blend_rows`.
-        CpuLevel::Avx2 => unsafe { avx2::round_line(line, fraction, bytes) },
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::round_line(line, fraction, bytes) },
         #[cfg(target_arch = "aarch64")]
         CpuLevel::Neon => scalar::round_line(line, fraction, bytes),
     }

@@ -1,0 +1,1 @@
+"""What `benchmarks/transforms.py` measures."""

@@ -1,0 +1,294 @@
+//! Arrow IPC files and streams, and what Hugging Face's `datasets` save to disk in them.
+//!
+//! Opening reads the headers of all record batches; values of uncompressed batches are then read from where they lie,
+//! so that an undecoded image costs one read. See [`table`] for what is kept in memory.
+
+mod disk;
+mod inflate;
+mod layout;
+mod message;
+mod table;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::columns::{self, Column, Features, FirstRows, Shape, linked, placed};
+use super::shelf::Shelf;
+use super::{Format, Probe, ReadingOptions, parallel};
+use crate::error::{Error, Location, Result};
+use crate::sample::{Extent, FieldSet, Fingerprint, Kind, SampleBuffer, Schema, Value};
+use crate::source::{Source, Target};
+
+pub(super) use table::{IpcTable, Pieces};
+
+/// How to recognise and open Arrow files.
+pub(super) const PROBE: Probe = Probe { name: "arrow", recognises, open };
+
+fn recognises(target: &Target) -> Result<Option<String>> {
+    let (source, names) = match target {
+        Target::Objects(source, names) => (source, names.clone()),
+        Target::Folder(source) => {
+            if let Some(sight) = disk::recognises(&**source)? {
+                return Ok(Some(sight));
+            }
+            (source, disk::loose_files(&**source)?)
+        }
+    };
+    let Some(first) = names.first() else { return Ok(None) };
+    let object = source.open(first)?;
+    let mut head = [0; 8];
+    if object.size() < 8 {
+        return Ok(None);
+    }
+    object.read_at(0, &mut head)?;
+    Ok(message::begins(&head).then(|| format!("{} Arrow files", names.len())))
+}
+
+fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
+    let found = match target {
+        Target::Objects(source, names) => disk::Found::listed(&**source, names.clone(), options)?,
+        Target::Folder(source) => disk::find(&**source, options)?,
+    };
+    let (Target::Objects(source, _) | Target::Folder(source)) = target;
+    Ok(Arc::new(Arrow::open(source.clone(), found, options.follow_links)?))
+}
+
+/// Open Arrow files.
+#[derive(Debug)]
+pub(crate) struct Arrow {
+    schema: Schema,
+    columns: Vec<Column>,
+    fingerprint: Fingerprint,
+    problems: Vec<Error>,
+    shelf: Shelf,
+    tables: Vec<IpcTable>,
+    /// First row of each table, and one past the last.
+    first_rows: FirstRows,
+    /// Which row each sample is, where the data set was shuffled or filtered before it was saved.
+    mapping: Option<Vec<u64>>,
+    follow_links: bool,
+}
+
+impl Arrow {
+    fn open(source: Arc<dyn Source>, found: disk::Found, follow_links: bool) -> Result<Self> {
+        let pieces = Arc::new(Pieces::new());
+        let names = &found.names;
+        let opened = parallel::collect(names.len(), |n| {
+            let object = source.open(&names[n])?;
+            let place = Location::new(source.uri()).with_shard(&names[n]);
+            let table = IpcTable::open(&*object, 0..object.size(), place, pieces.clone(), n as u32)?;
+            Ok((table, object.size(), object.version()))
+        })?;
+        let mut hasher = blake3::Hasher::new();
+        let (mut tables, mut objects, mut first_rows) = (Vec::new(), Vec::new(), FirstRows::new());
+        for (name, (table, size, version)) in names.iter().zip(opened) {
+            for number in [size, version, table.rows()] {
+                hasher.update(&number.to_le_bytes());
+            }
+            let place = || Location::new(source.uri()).with_shard(name);
+            let counted = first_rows.push(table.rows());
+            counted.ok_or_else(|| Error::data(place(), "more rows than can be counted"))?;
+            objects.push((name.clone(), size, version));
+            tables.push(table);
+        }
+        let mapping = found.mapping;
+        for row in mapping.iter().flatten() {
+            hasher.update(&row.to_le_bytes());
+        }
+        let mut open = Arrow {
+            schema: Schema::default(),
+            columns: Vec::new(),
+            fingerprint: Fingerprint::of([]),
+            problems: Vec::new(),
+            shelf: Shelf::with_versions(source, objects),
+            tables,
+            first_rows,
+            mapping,
+            follow_links,
+        };
+        open.check_mapping()?;
+        open.learn(&found.features)?;
+        let names = open.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("\0");
+        let hash = hasher.finalize();
+        open.fingerprint = Fingerprint::of([&b"arrow"[..], names.as_bytes(), &hash.as_bytes()[..]]);
+        Ok(open)
+    }
+
+    fn check_mapping(&self) -> Result<()> {
+        let rows = self.first_rows.count();
+        match self.mapping.iter().flatten().find(|row| **row >= rows) {
+            None => Ok(()),
+            Some(row) => {
+                let reason = format!("the saved indices name row {row}, but there are {rows}");
+                Err(Error::data(Location::new(self.shelf.source().uri()), reason))
+            }
+        }
+    }
+
+    /// Fields, class names and notes.
+    fn learn(&mut self, features: &Features) -> Result<()> {
+        let Some(first) = self.tables.first() else { return Ok(()) };
+        let own = first.schema().metadata.get("huggingface").map(|text| Features::from_metadata(text));
+        let features = own.filter(|f| !f.is_empty()).unwrap_or_else(|| features.clone());
+        let place = |n: usize| Location::new(self.shelf.source().uri()).with_shard(self.shelf.name(n));
+        if let Some(other) = columns::different(self.tables.iter().map(IpcTable::schema)) {
+            let reason = format!("other columns than {} has", self.shelf.name(0));
+            return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
+        }
+        let (mut columns, left_out) = columns::columns(first.schema(), &features);
+        for column in &mut columns {
+            column.spec.optional = self.tables.iter().any(|table| table.has_nulls(column));
+        }
+        self.problems = left_out.into_iter().map(|reason| Error::data(place(0), reason)).collect();
+        for (number, _) in self.tables.iter().enumerate().filter(|(_, t)| t.is_unterminated()) {
+            let reason = "the Arrow stream has no end mark; if it was cut, samples are missing";
+            self.problems.push(Error::data(place(number), reason));
+        }
+        for column in &mut columns {
+            if column.unsettled
+                && columns::holds_images(self.len(), |sample, into| self.read_column(sample, column, into))
+            {
+                column.spec.kind = Kind::Image;
+            }
+        }
+        let fields = columns.iter().map(|c| c.spec.clone()).collect();
+        self.schema = Schema { fields, classes: features.classes() };
+        self.columns = columns;
+        Ok(())
+    }
+
+    /// Table and row of a sample.
+    fn find(&self, sample: u64) -> Option<(usize, u64)> {
+        let row = match &self.mapping {
+            Some(mapping) => *mapping.get(usize::try_from(sample).ok()?)?,
+            None => sample,
+        };
+        self.first_rows.find(row)
+    }
+
+    fn read_column(&self, sample: u64, column: &Column, into: &mut SampleBuffer) -> Result<Value> {
+        let (number, row) = self.find(sample).ok_or_else(|| self.past_end(sample))?;
+        let table = &self.tables[number];
+        let value = self.shelf.with(number, |object| table.read_value(object, row, column, into))??;
+        if value != Value::Missing || !matches!(column.shape, Shape::Stored { path: Some(_), .. }) {
+            return Ok(value);
+        }
+        let path = self.shelf.with(number, |object| table.read_path(object, row, column))??;
+        let Some(path) = path else { return Ok(Value::Missing) };
+        let place = || self.locate(sample).with_field(&column.spec.name);
+        let range = linked::read(
+            &**self.shelf.source(),
+            self.shelf.name(number),
+            &path,
+            self.follow_links,
+            &place,
+            into,
+        )?;
+        Ok(placed(column.spec.kind, range))
+    }
+
+    fn past_end(&self, sample: u64) -> Error {
+        columns::past_end(self.shelf.source().uri(), sample, self.len())
+    }
+
+    fn place_of(&self, sample: u64, field: usize) -> Option<(usize, std::ops::Range<u64>, bool)> {
+        let (number, row) = self.find(sample)?;
+        let found = self.shelf.with(number, |o| self.tables[number].place_of(o, row, &self.columns[field]));
+        let (range, own) = found.ok()?.ok()??;
+        Some((number, range, own))
+    }
+}
+
+impl Format for Arrow {
+    fn name(&self) -> &'static str {
+        "arrow"
+    }
+
+    fn len(&self) -> u64 {
+        self.mapping.as_ref().map_or_else(|| self.first_rows.count(), |m| m.len() as u64)
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    fn problems(&self) -> &[Error] {
+        &self.problems
+    }
+
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        into.reset(self.schema.fields.len());
+        if sample >= self.len() {
+            return Err(self.past_end(sample));
+        }
+        for field in fields.iter() {
+            let value = self.read_column(sample, &self.columns[field], into);
+            into.set(field, value.map_err(|e| columns::in_sample(e, sample, &self.columns[field]))?);
+        }
+        Ok(())
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+        let Some((number, row)) = self.find(sample) else { return place };
+        let place = place.with_shard(self.shelf.name(number));
+        match self.tables[number].offset(row) {
+            Some(offset) => place.with_offset(offset),
+            None => place,
+        }
+    }
+}
+
+impl crate::format::Index for Arrow {
+    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
+        let (_, range, _) = self.place_of(sample, field)?;
+        Some(range.end - range.start)
+    }
+
+    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        if let Some((number, range, true)) = self.place_of(sample, field)
+            && range.end - range.start == into.len() as u64
+        {
+            return self.shelf.with(number, |object| object.read_at(range.start, into))?;
+        }
+        let mut buffer = SampleBuffer::new();
+        buffer.reset(0);
+        match self.read_column(sample, &self.columns[field], &mut buffer)? {
+            Value::Bytes(range) | Value::Image { bytes: range, .. } if range.len() == into.len() => {
+                into.copy_from_slice(buffer.bytes(&range));
+                Ok(())
+            }
+            _ => Err(Error::data(self.locate(sample), "the field is missing")),
+        }
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        let (number, row) = self.find(sample)?;
+        self.shelf.with(number, |o| self.tables[number].int_value(o, row, &self.columns[field])).ok()?
+    }
+}
+
+impl crate::format::Extents for Arrow {
+    fn object_count(&self) -> u32 {
+        self.shelf.len() as u32
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        for field in fields.iter() {
+            if let Some((number, range, true)) = self.place_of(sample, field) {
+                out.push(Extent { object: number as u32, range });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! How much a compressed piece may become. A file of a few megabytes can be made that unpacks to terabytes; memory and
+//! time for that are not given.
+
+/// Up to here anything goes: label volumes of zeros are packed a thousand to one, and are meant.
+const FREE: u64 = if cfg!(test) { 128 << 20 } else { 1 << 30 };
+/// Beyond, a piece may be so many times its packed size.
+const RATIO: u64 = 200;
+
+/// The most bytes that `packed` bytes may unpack to.
+pub(super) fn most_unpacked(packed: u64) -> u64 {
+    FREE.max(packed.saturating_mul(RATIO))
+}
+
+/// Refuses an announced length that is past the limit.
+pub(super) fn check_announced(packed: u64, announced: u64) -> Result<(), String> {
+    if announced <= most_unpacked(packed) { Ok(()) } else { Err(refusal(packed)) }
+}
+
+/// Everything that a decoder gives, up to `most` bytes.
+pub(super) fn unpacked(decoder: impl std::io::Read, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read =
+        std::io::Read::read_to_end(&mut std::io::Read::take(decoder, most.saturating_add(1)), &mut bytes);
+    read.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it unpacks to more than the {most} bytes expected"));
+    }
+    Ok(bytes)
+}
+
+/// What is said of a piece that unpacks to more than it may.
+pub(super) fn refusal(packed: u64) -> String {
+    let most = most_unpacked(packed);
+    format!(
+        "{packed} bytes that unpack to more than {most} are refused (at most 1 GiB, or {RATIO} times as much)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_free_and_large_ones_keep_the_ratio() {
+        assert_eq!((most_unpacked(0), most_unpacked(1 << 30)), (FREE, 200 << 30));
+        assert_eq!(most_unpacked(u64::MAX), u64::MAX);
+        assert!(check_announced(10, FREE).is_ok() && check_announced(10, FREE + 1).is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! Image columns may hold a path instead of bytes. Such a file is read if it lies below the data set's own source;
+//! a table from elsewhere does not get to name any file of this machine.
+
+use crate::error::{Error, Location, Result};
+use crate::sample::SampleBuffer;
+use crate::source::{Source, to_usize};
+
+/// Reads the file that `path` names, seen from the file `shard`, into the buffer.
+pub(in crate::format) fn read(
+    source: &dyn Source,
+    shard: &str,
+    path: &str,
+    follow_links: bool,
+    place: &dyn Fn() -> Location,
+    into: &mut SampleBuffer,
+) -> Result<std::ops::Range<usize>> {
+    let name = name_below(source.uri(), shard, path).ok_or_else(|| {
+        let reason = format!("the picture is not stored here but in '{path}', which is outside the data set");
+        Error::data(place(), reason)
+            .with_hint("store the pictures' bytes in the table, or put the files beside it")
+    })?;
+    if !follow_links && source.leads_outside(&name)? {
+        let reason =
+            format!("the picture is in '{path}', and a link there leads out of the data set's folder");
+        return Err(Error::data(place(), reason).with_hint("say follow_links=True if that is meant"));
+    }
+    let object = source.open(&name)?;
+    let (range, room) = into.reserve(to_usize(object.size(), source.uri(), &name)?);
+    object.read_at(0, room)?;
+    Ok(range)
+}
+
+/// The name of `path` in the source with this root, if it is inside.
+fn name_below(root: &str, shard: &str, path: &str) -> Option<String> {
+    let root = root.trim_end_matches('/');
+    let (folder, relative) = if path.starts_with('/') || path.contains("://") {
+        ("", path.strip_prefix(root).filter(|_| !root.is_empty())?.strip_prefix('/')?)
+    } else {
+        (shard.rsplit_once('/').map_or("", |(folder, _)| folder), path)
+    };
+    let mut parts: Vec<&str> = folder.split('/').filter(|p| !p.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside() {
+        for (shard, path, name) in [
+            ("a.parquet", "x/1.jpg", Some("x/1.jpg")),
+            ("data/a.parquet", "../x/./1.jpg", Some("x/1.jpg")),
+            ("data/a.parquet", "/root/x/1.jpg", Some("x/1.jpg")),
+            ("a.parquet", "../secret", None),
+            ("a.parquet", "/etc/passwd", None),
+            ("a.parquet", "/rootless/x", None),
+            ("a.parquet", "/root/../etc/passwd", None),
+            ("a.parquet", "https://elsewhere/x.jpg", None),
+        ] {
+            assert_eq!(name_below("/root", shard, path).as_deref(), name, "{path}");
+        }
+        assert_eq!(name_below("", "a", "/x"), None);
+    }
+}

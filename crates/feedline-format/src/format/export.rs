@@ -1,0 +1,134 @@
+//! [`Exporter`]: how another system's files are written. [`convert`](super::convert) drives them.
+
+use std::fmt::Debug;
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Format;
+use crate::error::{Error, Location, Result};
+use crate::field::ImageEncoding;
+use crate::sample::{FieldSet, SampleBuffer, Schema};
+
+/// Why an image in a form of our own cannot be written for others.
+pub(crate) fn only_ours(encoding: ImageEncoding) -> String {
+    format!(
+        "only feedline reads images stored as {}; pack the data set with image=\"jpeg\" or \"rgb\" first",
+        encoding.found_as()
+    )
+}
+
+/// One system's way to write samples. Plain settings, no state: shards are written by several threads at once, some
+/// of them in an earlier run.
+pub(crate) trait Exporter: Send + Sync + Debug {
+    /// The name users write in `--to`.
+    fn name(&self) -> &'static str;
+
+    /// All settings that decide the written bytes, as text: an unfinished export goes on only under the same.
+    fn settings(&self) -> String;
+
+    /// Says before the first byte is written why this schema cannot be stored, naming the field.
+    fn check(&self, schema: &Schema) -> Result<()>;
+
+    /// About how large a shard is to be, before compression.
+    fn shard_bytes(&self) -> u64;
+
+    /// The file name of shard `number` of `count`, relative to the destination.
+    fn shard_name(&self, number: usize, count: usize) -> String;
+
+    /// Writes all of `samples` as one shard. What the index must know of the shard besides name, length and number of
+    /// samples is the result. Must give the same bytes each time; takes no time of day, no random number.
+    fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<serde_json::Value>;
+
+    /// Writes the index files into `folder`, where all shards are, each with
+    /// [`write_file`](super::whole_file::write_file); the one that makes the data set whole comes last.
+    fn finish(&self, folder: &Path, schema: &Schema, shards: &[Shard]) -> Result<()>;
+
+    /// Whether the result is one file: shards are then parts in a working folder, which `finish` joins into
+    /// `folder/result`.
+    fn single_file(&self) -> bool {
+        false
+    }
+}
+
+/// A finished shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shard {
+    /// File name relative to the destination.
+    pub(crate) name: String,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// First sample and one past the last.
+    pub(crate) samples: Range<u64>,
+    /// What [`Exporter::write_shard`] wants remembered.
+    pub(crate) note: serde_json::Value,
+}
+
+/// The samples of one shard, one after the other.
+pub(crate) struct Samples<'a> {
+    source: &'a dyn Format,
+    range: Range<u64>,
+    fields: FieldSet,
+    buffer: SampleBuffer,
+    done: &'a dyn Fn(u64) -> Result<()>,
+}
+
+impl<'a> Samples<'a> {
+    pub(crate) fn new(
+        source: &'a dyn Format,
+        range: Range<u64>,
+        done: &'a dyn Fn(u64) -> Result<()>,
+    ) -> Self {
+        let fields = FieldSet::all(source.schema().fields.len());
+        Samples { source, range, fields, buffer: SampleBuffer::new(), done }
+    }
+
+    /// Fields of each sample.
+    pub(crate) fn schema(&self) -> &'a Schema {
+        self.source.schema()
+    }
+
+    /// The next sample's number and values, in the order of the schema; `None` after the last.
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &SampleBuffer)>> {
+        let Some(sample) = self.range.next() else { return Ok(None) };
+        super::read(self.source, sample, &self.fields, &mut self.buffer)?;
+        (self.done)(self.buffer.used() as u64)?;
+        Ok(Some((sample, &self.buffer)))
+    }
+}
+
+/// A failed write to a shard. The driver knows the file.
+pub(crate) fn unwritten(error: std::io::Error) -> Error {
+    Error::storage("writing", Location::default(), error)
+}
+
+/// Makes an exporter that aims at shards of this size, or of its system's usual one.
+type Make = fn(Option<u64>) -> Box<dyn Exporter>;
+
+/// Every system that can be written for.
+#[rustfmt::skip] // one line each
+static EXPORTERS: &[(&str, Make)] = &[
+    ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
+    ("beton", super::beton::BetonExporter::make),
+    ("mds", super::mds::MdsExporter::make),
+    ("litdata", super::litdata::LitDataExporter::make),
+    ("parquet", super::parquet::ParquetExporter::make),
+];
+
+/// Their names.
+pub(crate) fn export_names() -> Vec<&'static str> {
+    EXPORTERS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The exporter with this name.
+pub(crate) fn exporter(name: &str, shard_bytes: Option<u64>) -> Result<Box<dyn Exporter>> {
+    if shard_bytes == Some(0) {
+        return Err(Error::option("shard_bytes", "must be at least 1"));
+    }
+    let found = EXPORTERS.iter().find(|(known, _)| *known == name);
+    let (_, make) = found
+        .ok_or_else(|| Error::option("to", format!("'{name}' is none of {}", export_names().join(", "))))?;
+    Ok(make(shard_bytes))
+}

@@ -1,0 +1,183 @@
+//! The files of an image folder, in bytes that are used in place: made just now, or mapped from a saved index.
+//!
+//! ```text
+//! u64 length of the JSON; JSON (`About`), padded to 8
+//! files in the order of samples: (u64 end of name, u64 size, u64 version) each
+//! names, one after the other
+//! ```
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::source::{Entry, FolderVersion, Held};
+
+const FILE: usize = 24;
+
+/// What is known of the data set as a whole, and of each folder it was made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) classes: Vec<String>,
+    /// First sample of each class, and one past the last; empty for a flat set.
+    pub(super) class_starts: Vec<u64>,
+    pub(super) files: u64,
+    pub(super) name_bytes: u64,
+    /// blake3 of names, sizes and versions.
+    pub(super) hash: String,
+    pub(super) folders: Vec<Folder>,
+}
+
+/// One folder: what it takes to know later whether it must be listed again, and what is told of it if not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Folder {
+    /// Relative to the source's root.
+    pub(super) name: String,
+    pub(super) version: FolderVersion,
+    /// Its images are the files from here on, so many.
+    pub(super) start: u64,
+    pub(super) images: u64,
+    /// Files that are no images: how many, and the names of the first.
+    pub(super) others: u64,
+    pub(super) named: Vec<String>,
+    /// Folders inside, by their own names.
+    pub(super) folders: Vec<String>,
+}
+
+/// A file, as it was when it was listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct File<'a> {
+    pub(super) name: &'a str,
+    pub(super) size: u64,
+    pub(super) version: u64,
+}
+
+/// All files.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    about: About,
+    bytes: Held,
+    /// Where they start, and where their names do.
+    table: usize,
+    names: usize,
+}
+
+impl Files {
+    /// The index in `bytes`; `None` if they are not one.
+    pub(super) fn parse(bytes: Held) -> Option<Self> {
+        let json = usize::try_from(word(&bytes, 0)?).ok()?;
+        let about: About = serde_json::from_slice(bytes.get(8..8usize.checked_add(json)?)?).ok()?;
+        let table = (8 + json).next_multiple_of(8);
+        let names = usize::try_from(about.files).ok()?.checked_mul(FILE)?.checked_add(table)?;
+        let end = names.checked_add(usize::try_from(about.name_bytes).ok()?)?;
+        (end <= bytes.len()).then_some(Files { about, bytes, table, names })
+    }
+
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.about.files
+    }
+
+    /// File `number`; `None` past the end, or if the index is damaged.
+    pub(super) fn get(&self, number: u64) -> Option<File<'_>> {
+        if number >= self.about.files {
+            return None;
+        }
+        let at = self.table + number as usize * FILE;
+        let start = if number == 0 { 0 } else { word(&self.bytes, at - FILE)? };
+        let end = word(&self.bytes, at)?;
+        let range: Range<usize> =
+            self.names.checked_add(start as usize)?..self.names.checked_add(end as usize)?;
+        let name = std::str::from_utf8(self.bytes.get(range)?).ok()?;
+        Some(File { name, size: word(&self.bytes, at + 8)?, version: word(&self.bytes, at + 16)? })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+/// Writes an index, file by file in the order of samples.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    files: Vec<u8>,
+    names: Vec<u8>,
+    hasher: blake3::Hasher,
+}
+
+impl Builder {
+    pub(super) fn add(&mut self, file: File<'_>) {
+        self.names.extend_from_slice(file.name.as_bytes());
+        let start = self.files.len();
+        for number in [self.names.len() as u64, file.size, file.version] {
+            self.files.extend_from_slice(&number.to_le_bytes());
+        }
+        self.hasher.update(&self.files[start..]);
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        (self.files.len() / FILE) as u64
+    }
+
+    /// The index of these files, of which `about` tells what they do not.
+    pub(super) fn finish(mut self, about: About) -> Files {
+        self.hasher.update(&self.names);
+        let about = About {
+            files: self.len(),
+            name_bytes: self.names.len() as u64,
+            hash: self.hasher.finalize().to_hex().to_string(),
+            ..about
+        };
+        let json = serde_json::to_vec(&about).expect("plain data are JSON");
+        let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+        bytes.reserve(json.len() + 8 + self.files.len() + self.names.len());
+        bytes.extend_from_slice(&json);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes.extend_from_slice(&self.files);
+        bytes.extend_from_slice(&self.names);
+        Files::parse(Held::Owned(bytes.into())).expect("it was written just now")
+    }
+}
+
+impl<'a> From<&'a Entry> for File<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        File { name: &entry.name, size: entry.size, version: entry.version }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_the_same_in_a_file_and_damage_never_panics() {
+        let files = [("a/1.jpg", 3, 7), ("b/\u{e9}.png", 0, u64::MAX)].map(|(name, size, version)| File {
+            name,
+            size,
+            version,
+        });
+        let mut builder = Builder::default();
+        for file in files {
+            builder.add(file);
+        }
+        let index = builder.finish(About { classes: vec!["a".to_owned()], ..About::default() });
+        let bytes = index.bytes().to_vec();
+        let again = Files::parse(Held::Owned(bytes.clone().into())).unwrap();
+        assert_eq!(again.about(), index.about());
+        assert_eq!([again.get(0), again.get(1), again.get(2)], [Some(files[0]), Some(files[1]), None]);
+        for at in 0..bytes.len() {
+            assert!(Files::parse(Held::Owned(bytes[..at].to_vec().into())).is_none());
+            let mut bad = bytes.clone();
+            bad[at] ^= 0xff;
+            if let Some(index) = Files::parse(Held::Owned(bad.into())) {
+                let _ = (index.get(0), index.get(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A file's bytes for the reader, and errors on their way through it.
+
+use std::io;
+use std::sync::Arc;
+
+use hdf5_reader::{Storage, StorageBuffer};
+
+use super::super::quiet;
+use super::super::shelf::Shelf;
+use crate::error::{Error, Location, Result};
+
+/// One file of a shelf.
+pub(super) struct OnShelf {
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) number: usize,
+}
+
+impl Storage for OnShelf {
+    fn len(&self) -> u64 {
+        self.shelf.length(self.number)
+    }
+
+    fn read_range(&self, offset: u64, len: usize) -> hdf5_reader::error::Result<StorageBuffer> {
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len());
+        if !fits {
+            return Err(hdf5_reader::error::Error::OffsetOutOfBounds(offset));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(io::Error::other)?;
+        bytes.resize(len, 0);
+        let read = self.shelf.with(self.number, |object| object.read_at(offset, &mut bytes));
+        read.and_then(|read| read).map_err(io::Error::other)?;
+        Ok(StorageBuffer::from_vec(bytes))
+    }
+}
+
+/// Runs the reader; what it says, or a panic in it, is an error at `place`. What went wrong while it read is told as it
+/// was: storage that fails is no fault of the file.
+pub(super) fn reading<T>(
+    place: &Location,
+    work: impl FnOnce() -> hdf5_reader::error::Result<T>,
+) -> Result<T> {
+    match quiet::catch(work) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(told(place, &error)),
+        Err(()) => {
+            Err(Error::data(place.clone(), "the file is damaged in a way that its reader did not expect"))
+        }
+    }
+}
+
+fn told(place: &Location, error: &hdf5_reader::error::Error) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(one) = cause {
+        if let Some(ours) = one.downcast_ref::<io::Error>().and_then(io::Error::get_ref)
+            && let Some(ours) = ours.downcast_ref::<Error>()
+        {
+            return ours.clone();
+        }
+        cause = one.source();
+    }
+    Error::data(place.clone(), error.to_string())
+}

@@ -1,0 +1,402 @@
+//! HOW SAMPLES ARE LAID OUT.
+//!
+//! A [`Format`] turns a sample's number into the sample's field values, through a source. Adding one is: one file
+//! here, one line in `FORMATS`, one page in `docs/formats/`. Formats made of formats are in `wrap/`.
+//!
+//! Implementers uphold: `len`, `schema` and `fingerprint` are fixed at opening; any sample can be read at any time, in
+//! any order, from any thread, without locks on the way; `read` sets exactly the wanted fields of the buffer (absent
+//! ones stay `Missing`) and allocates nothing in steady state; all sizes and offsets that come from files are checked
+//! before use; errors name the file, the sample and the offset. A format does not decode images, does not know
+//! batches or order, and never panics on bad input.
+
+mod array_record;
+mod arrays;
+mod arrow;
+mod beton;
+mod bounds;
+mod columns;
+#[cfg(test)]
+mod conformance;
+mod convert;
+mod export;
+mod extents;
+mod folder;
+mod hdf5;
+mod index;
+mod litdata;
+mod lmdb;
+mod mds;
+mod npy;
+mod pack;
+mod parallel;
+mod parquet;
+mod parts;
+mod plain;
+mod quiet;
+mod recent;
+mod recordio;
+mod rows;
+mod saved_index;
+mod shelf;
+mod slipcache;
+mod sniff;
+mod splits;
+mod stream;
+mod table;
+mod tbl;
+mod tfrecord;
+mod webdataset;
+mod whole_file;
+mod wrap;
+mod zarr;
+mod zip;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataCause, Error, Location, Result};
+use crate::sample::{FieldSet, Fingerprint, Kind, SampleBuffer, Schema};
+use crate::source::{Destination, Source, Storage, Target, open_sink, staging_folder};
+
+pub use convert::{ConvertOptions, ConvertReport, Task, convert, convert_targets};
+pub use extents::Extents;
+pub use index::Index;
+pub use pack::{
+    Damage, EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
+    PackReport, PackWriter, ProbeImage, Skipped, VerifyReport, append_pack, begin_pack, commit_pack,
+    commit_pack_into, merge_packs, missing_parts, pack, plan_pack, verify, write_part, write_part_into,
+    write_parts_into,
+};
+pub use parts::Progress;
+pub use table::Rows;
+pub use table::open_rows;
+pub use wrap::{Concatenated, Copied, LocalCopy, Relabelled, Renamed, Selected};
+
+/// Samples by number. See the module's contract. What the index knows beforehand is [`Index`]; what there is to fetch
+/// beforehand is [`Extents`]. Both have an answer for formats that know nothing: `impl Index for X {}`.
+pub trait Format: Index + Extents + Send + Sync + Debug {
+    /// The name users write in `format=`.
+    fn name(&self) -> &'static str;
+
+    /// Number of samples.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fields and class names.
+    fn schema(&self) -> &Schema;
+
+    /// Changes when the data change.
+    fn fingerprint(&self) -> Fingerprint;
+
+    /// What was found but is not part of the data set (unreadable or foreign files), one error each.
+    fn problems(&self) -> &[Error] {
+        &[]
+    }
+
+    /// Those of the [`problems`](Self::problems) that a user should be told at once: data that are left out, or not read
+    /// as their own system reads them.
+    fn warnings(&self) -> &[Error] {
+        &[]
+    }
+
+    /// Reads the wanted fields of sample `sample` (below `len`) into `into`, which it resets first.
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()>;
+
+    /// Where the sample is, for messages: file and, if cheap, offset.
+    fn locate(&self, sample: u64) -> Location;
+}
+
+/// Reads a sample. Bytes from far away that break their format's rules (a checksum, above all) are doubted once: what was
+/// fetched ahead or kept of them is forgotten, and they are asked for again.
+pub fn read(format: &dyn Format, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+    match format.read(sample, fields, into) {
+        Err(error) if doubt(format, sample, fields, &error) => format.read(sample, fields, into),
+        read => read,
+    }
+}
+
+/// The same for one field in place.
+pub fn read_bytes(format: &dyn Format, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+    let only = || FieldSet::only(format.schema().fields.len(), [field]);
+    match format.read_bytes(sample, field, into) {
+        Err(error) if doubt(format, sample, &only(), &error) => format.read_bytes(sample, field, into),
+        read => read,
+    }
+}
+
+/// Whether what was wrong may have come about on the way; if so, sources forget the sample's bytes.
+fn doubt(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> bool {
+    let Error::Data { location, .. } = error else { return false };
+    if !format.is_remote() {
+        return false;
+    }
+    let mut extents = Vec::new();
+    format.extents(sample, fields, &mut extents);
+    for extent in &extents {
+        if let Some((source, name)) = format.object(extent.object) {
+            source.forget(&name, &extent.range);
+        }
+    }
+    // Where even the index cannot be read, nothing is known but the file.
+    if let (true, Some(shard)) = (extents.is_empty(), &location.shard) {
+        let objects = (0..format.object_count()).filter_map(|number| format.object(number));
+        for (source, name) in objects.filter(|(_, name)| name == shard) {
+            source.forget(&name, &(0..u64::MAX));
+        }
+    }
+    true
+}
+
+/// Writes `source` as a pack at `destination`, wherever that is. Behind a network each part is sent as soon as it is
+/// whole, the manifest last.
+pub fn pack_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &PackOptions,
+    progress: &dyn Progress,
+) -> Result<PackReport> {
+    match destination {
+        Destination::Local(path) => pack(source, path, options, progress),
+        Destination::Remote { uri, storage } => {
+            let sink = open_sink(uri, storage)?;
+            pack::pack_and_send(source, &*sink, &staging_folder(uri)?, options, progress)
+        }
+    }
+}
+
+/// The same for other systems' files.
+pub fn convert_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &ConvertOptions,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
+    match destination {
+        Destination::Local(path) => convert(source, path, options, progress),
+        Destination::Remote { uri, storage } => {
+            let (folder, name) = convert::object_at(uri, &options.to)?;
+            let sink = open_sink(folder, storage)?;
+            convert::convert_and_send(source, &*sink, name, &staging_folder(uri)?, options, progress)
+        }
+    }
+}
+
+/// One process's share of a conversion: of all files, those that `task` is to write. The index is written by
+/// [`commit_convert_into`], when all are there.
+pub fn convert_task_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &ConvertOptions,
+    task: Task,
+    progress: &dyn Progress,
+) -> Result<ConvertReport> {
+    convert::in_tasks(source, destination, options, Some(task), progress)
+}
+
+/// Completes a conversion whose files were written by tasks.
+pub fn commit_convert_into(
+    source: &dyn Format,
+    destination: &Destination,
+    options: &ConvertOptions,
+) -> Result<ConvertReport> {
+    convert::in_tasks(source, destination, options, None, &())
+}
+
+/// What only some formats ask when they are opened. Plain data.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReadingOptions {
+    /// Hand out fields that are Python pickles, as the bytes they are.
+    pub allow_pickle: bool,
+    /// For encrypted data.
+    pub password: Option<String>,
+    /// Compare files with the hashes their index has, where it has any.
+    pub verify_hashes: bool,
+    /// Which part of a data set that has several (`train`, `test`).
+    pub split: Option<String>,
+    /// Where indexes that are costly to make are kept; `None` is the user's cache folder.
+    pub index_dir: Option<PathBuf>,
+    /// Where a table's paths start; `None` is the table's own folder.
+    pub root: Option<String>,
+    /// What columns of tables and arrays hold, where that cannot be told by looking.
+    pub schema: BTreeMap<String, Kind>,
+    /// How to reach files that the data name; set from what opens the data set.
+    #[serde(skip)]
+    pub storage: Storage,
+    /// Read files that a table names even where a symbolic link leads out of the data set's folder.
+    pub follow_links: bool,
+}
+
+/// Never shows the password.
+impl Debug for ReadingOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadingOptions")
+            .field("allow_pickle", &self.allow_pickle)
+            .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("verify_hashes", &self.verify_hashes)
+            .field("split", &self.split)
+            .field("index_dir", &self.index_dir)
+            .field("root", &self.root)
+            .field("schema", &self.schema)
+            .field("storage", &self.storage)
+            .field("follow_links", &self.follow_links)
+            .finish()
+    }
+}
+
+/// How to recognise and open one format.
+pub(crate) struct Probe {
+    /// The name users write in `format=`.
+    pub(crate) name: &'static str,
+    /// Looks at content (magic bytes, index files), not at names alone; cheap. Tells what it saw, in the words of an
+    /// error message ("3 .tar files", "index.json of MDS shards"), or `None`.
+    pub(crate) recognises: fn(&Target) -> Result<Option<String>>,
+    /// Opens.
+    pub(crate) open: fn(&Target, &ReadingOptions) -> Result<Arc<dyn Format>>,
+}
+
+/// Every format. Exactly one must recognise a target. `folder` comes last: it looks for image files wherever they are.
+#[rustfmt::skip] // one line each
+pub(crate) static FORMATS: &[Probe] = &[
+    pack::PROBE,
+    beton::PROBE,
+    mds::PROBE,
+    litdata::PROBE,
+    arrow::PROBE,
+    parquet::PROBE,
+    slipcache::PROBE,
+    tbl::PROBE,
+    tfrecord::PROBE,
+    recordio::PROBE,
+    lmdb::PROBE,
+    webdataset::PROBE,
+    zip::PROBE,
+    arrays::PROBE,
+    hdf5::PROBE,
+    zarr::PROBE,
+    array_record::PROBE,
+    table::PROBE,
+    table::FILES,
+    folder::PROBE,
+];
+
+/// The names users may write in `format=`, in the order in which formats are asked.
+pub fn format_names() -> Vec<&'static str> {
+    FORMATS.iter().map(|format| format.name).collect()
+}
+
+/// Opens `target` as the named format, or as whatever recognises it.
+pub fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
+    let opened = open_as(target, name, options);
+    target.source().settle();
+    opened
+}
+
+fn open_as(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
+    if let Target::Folder(source) = target {
+        convert::refuse_unfinished(&**source)?;
+    }
+    let probe = probe(target, name)?;
+    refuse_unused(probe.name, options)?;
+    (probe.open)(target, options)
+}
+
+/// Formats whose data sets are one: several lie in several places.
+const WITHOUT_PARTS: [&str; 8] = ["pack", "beton", "litdata", "slipcache", "tbl", "lmdb", "table", "files"];
+
+/// Settings that the format could not heed are a mistake.
+fn refuse_unused(format: &str, options: &ReadingOptions) -> Result<()> {
+    if options.root.is_some() && format != "table" {
+        let reason = format!("only for tables whose rows name files; this is {format}");
+        return Err(Error::option("root", reason));
+    }
+    if !options.schema.is_empty() && !["table", "npy", "hdf5", "zarr"].contains(&format) {
+        let reason = format!("only for tables and arrays; this is {format}, which has its own");
+        return Err(Error::option("schema", reason));
+    }
+    if options.password.is_some() && format != "litdata" {
+        return Err(Error::option("password", format!("only LitData is encrypted; this is {format}")));
+    }
+    if options.verify_hashes && !["mds", "webdataset"].contains(&format) {
+        let reason = format!("only indexes of mds and webdataset have hashes of files; this is {format}");
+        return Err(Error::option("verify_hashes", reason));
+    }
+    if options.split.is_some() && WITHOUT_PARTS.contains(&format) {
+        let reason = format!("{format} has no parts to choose from; open the one that is wanted");
+        return Err(Error::option("split", reason));
+    }
+    Ok(())
+}
+
+/// The named format, or the one that recognises `target`.
+fn probe(target: &Target, name: &str) -> Result<&'static Probe> {
+    if name != "auto" {
+        let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+        let probe = FORMATS.iter().find(|f| f.name == name);
+        let probe =
+            probe.ok_or_else(|| Error::option("format", format!("'{name}' is none of auto, {}", names())))?;
+        return Ok(probe);
+    }
+    detect(target)
+}
+
+/// The one format that recognises `target`.
+fn detect(target: &Target) -> Result<&'static Probe> {
+    let (folder, others) = FORMATS.split_last().expect("there are formats");
+    let mut found: Vec<(&Probe, String)> = Vec::new();
+    for probe in others {
+        if let Some(sight) = (probe.recognises)(target)? {
+            found.push((probe, sight));
+        }
+    }
+    if let Some(sight) = (folder.recognises)(target)? {
+        found.push((folder, sight));
+    }
+    match found.as_slice() {
+        [] => Err(unrecognised(target)),
+        [(probe, _)] => Ok(probe),
+        several => {
+            let seen: Vec<String> =
+                several.iter().map(|(p, sight)| format!("{} ({sight})", p.name)).collect();
+            let reason = format!("more than one format is here: {}", seen.join(", "));
+            let hint = "say which with format=\"...\", or give a pattern such as \"*.tar\"";
+            Err(Error::data(Location::new(target.uri()), reason)
+                .with_hint(hint)
+                .with_cause(DataCause::Unrecognised))
+        }
+    }
+}
+
+fn unrecognised(target: &Target) -> Error {
+    let seen = match target {
+        Target::Folder(source) => {
+            let seen = sights(source.as_ref());
+            // A source that cannot list says so better.
+            if let (true, Err(error)) = (seen.is_empty(), source.list("")) {
+                return error;
+            }
+            seen
+        }
+        Target::Objects(_, names) => names.iter().take(5).cloned().collect(),
+    };
+    let known = FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+    let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
+    Error::data(Location::new(target.uri()), format!("no known format is recognised; seen: {seen}"))
+        .with_hint(format!("say format=... if you know what it is: one of {known}"))
+        .with_cause(DataCause::Unrecognised)
+}
+
+fn sights(source: &dyn Source) -> Vec<String> {
+    let mut names = source.children("").unwrap_or_default();
+    names.sort();
+    names.truncate(5);
+    names
+}

@@ -1,0 +1,242 @@
+//! `feedline.json`: what makes a folder of parts a pack. Small JSON for people, with its own checksum.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::layout::{Header, MAJOR, MINOR, Trailer, check_major};
+use crate::sample::{FieldSpec, Fingerprint, MAX_FIELDS, Schema};
+
+/// The manifest's name in the pack's folder.
+pub(super) const MANIFEST_NAME: &str = "feedline.json";
+/// At most this many skipped samples are listed by name; all are counted.
+pub(super) const MAX_LISTED: usize = 10_000;
+
+/// Samples that a pack may have.
+const MOST_SAMPLES: u64 = (1 << 40) - 1;
+/// Samples that a part may have whatever its length: without bytes of their own, and with equal values, they take none.
+const MOST_EMPTY: u64 = 1 << 28;
+
+/// The name of part `part`.
+pub(super) fn part_name(part: u64) -> String {
+    format!("part-{part:06}.fl")
+}
+
+/// One part, as the manifest knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PartEntry {
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
+    pub(super) index_offset: u64,
+    pub(super) index_length: u64,
+    pub(super) index_crc32c: u32,
+    #[serde(with = "hex16")]
+    pub(super) digest: [u8; 16],
+    /// What the part's own header says, where that is not the manifest's plan and the part's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) written_as: Option<WrittenAs>,
+}
+
+/// Under which plan, and as which part of it, a part was written that came into the pack later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WrittenAs {
+    #[serde(with = "hex16")]
+    pub(super) plan: [u8; 16],
+    pub(super) part: u64,
+}
+
+impl PartEntry {
+    pub(super) fn new(trailer: &Trailer, bytes: u64) -> Self {
+        PartEntry {
+            samples: trailer.samples,
+            bytes,
+            index_offset: trailer.index_offset,
+            index_length: trailer.index_length,
+            index_crc32c: trailer.index_crc,
+            digest: trailer.digest,
+            written_as: None,
+        }
+    }
+
+    /// What the header of this part, the `part`-th of a pack of `plan`, must say.
+    pub(super) fn header(&self, plan: [u8; 16], part: u64) -> Header {
+        self.written_as.map_or(Header { part, plan }, |own| Header { part: own.part, plan: own.plan })
+    }
+
+    /// Where the index lies in the part.
+    pub(super) fn index_range(&self) -> Range<u64> {
+        self.index_offset..self.index_offset.saturating_add(self.index_length)
+    }
+
+    pub(super) fn trailer(&self) -> Trailer {
+        Trailer {
+            index_offset: self.index_offset,
+            index_length: self.index_length,
+            samples: self.samples,
+            digest: self.digest,
+            index_crc: self.index_crc32c,
+        }
+    }
+}
+
+/// A sample that was left out of a pack, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its index in the source.
+    pub sample: u64,
+    /// Why it could not be read or encoded.
+    pub reason: String,
+}
+
+/// The whole manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    #[serde(with = "hex16")]
+    pub(super) fingerprint: [u8; 16],
+    #[serde(with = "hex16")]
+    pub(super) plan: [u8; 16],
+    pub(super) image: String,
+    pub(super) samples: u64,
+    pub(super) schema: Schema,
+    #[serde(default)]
+    pub(super) skipped_count: u64,
+    #[serde(default)]
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) parts: Vec<PartEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    feedline_pack: [u16; 2],
+    crc32c: String,
+}
+
+impl Manifest {
+    pub(super) fn new(plan: [u8; 16], image: &str, schema: &Schema, parts: Vec<PartEntry>) -> Self {
+        let mut manifest = Manifest {
+            fingerprint: [0; 16],
+            plan,
+            image: image.to_owned(),
+            samples: parts.iter().map(|p| p.samples).sum(),
+            schema: schema.clone(),
+            skipped_count: 0,
+            skipped: Vec::new(),
+            parts,
+        };
+        manifest.fingerprint = manifest.content().0;
+        manifest
+    }
+
+    /// The fingerprint that schema and parts add up to.
+    pub(super) fn content(&self) -> Fingerprint {
+        let mut digest = Digest::default();
+        for part in &self.parts {
+            digest.append(Digest::from_bytes(part.digest), part.samples);
+        }
+        digest.fingerprint(&schema_text(&self.schema.fields), self.samples)
+    }
+
+    /// The file's bytes: a first line with version and checksum of all that follows it, then the rest.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let body = serde_json::to_string(self).expect("a manifest is plain data");
+        // One part a line, for people and for diff.
+        let body =
+            body.replace("\"parts\":[{", "\"parts\":[\n{").replace("},{\"samples\"", "},\n{\"samples\"");
+        let rest = format!("{}\n", &body[1..]);
+        let crc = crc32c::crc32c(rest.as_bytes());
+        // Parts of several plans are what version 1.1 added; all other packs are as they always were.
+        let minor = if self.parts.iter().any(|p| p.written_as.is_some()) { 1 } else { MINOR };
+        let mut bytes =
+            format!("{{\"feedline_pack\":[{MAJOR},{minor}],\"crc32c\":\"{crc:08x}\",\n").into_bytes();
+        bytes.extend_from_slice(rest.as_bytes());
+        bytes
+    }
+
+    /// Parses and checks the file.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let newline = bytes.iter().position(|b| *b == b'\n').ok_or("the manifest is truncated")?;
+        let (first, rest) = (&bytes[..newline], &bytes[newline + 1..]);
+        let first = first.strip_suffix(b",").ok_or("the manifest's first line is damaged")?;
+        let first = [first, b"}"].concat();
+        let envelope: Envelope = serde_json::from_slice(&first)
+            .map_err(|e| format!("the manifest's first line is damaged: {e}"))?;
+        check_major(envelope.feedline_pack[0])?;
+        if envelope.crc32c != format!("{:08x}", crc32c::crc32c(rest)) {
+            return Err("the manifest's checksum does not match: it is truncated or damaged".to_owned());
+        }
+        let body = [b"{", rest].concat();
+        let manifest: Manifest =
+            serde_json::from_slice(&body).map_err(|e| format!("the manifest cannot be understood: {e}"))?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_fields(&self.schema.fields)?;
+        let sum = self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.samples));
+        if sum != Some(self.samples) {
+            return Err("the parts' samples do not add up".to_owned());
+        }
+        if self.samples > MOST_SAMPLES
+            || self.parts.iter().any(|part| part.samples > part.bytes.max(MOST_EMPTY))
+        {
+            return Err(format!("{} samples do not fit in its parts", self.samples));
+        }
+        let misplaced = self.parts.iter().position(|part| !part.trailer().fits(part.bytes));
+        match misplaced {
+            Some(part) => Err(format!("the index of {} lies outside the part", part_name(part as u64))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error if these cannot be the fields of a pack.
+pub(super) fn check_fields(fields: &[FieldSpec]) -> Result<(), String> {
+    if fields.is_empty() || fields.len() > MAX_FIELDS {
+        return Err(format!("a pack has 1 to {MAX_FIELDS} fields, not {}", fields.len()));
+    }
+    for (at, field) in fields.iter().enumerate() {
+        if fields[..at].iter().any(|f| f.name == field.name) {
+            return Err(format!("two fields are called '{}'", field.name));
+        }
+    }
+    Ok(())
+}
+
+/// The fields as each part's own schema section has them, and as the fingerprint hashes them.
+pub(super) fn schema_text(fields: &[FieldSpec]) -> Vec<u8> {
+    serde_json::to_vec(fields).expect("fields are plain data")
+}
+
+/// Sixteen bytes as 32 hex digits.
+pub(super) mod hex16 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::sample::Fingerprint;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        bytes: &[u8; 16],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&Fingerprint(*bytes).to_hex())
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u8; 16], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse(&text).ok_or_else(|| D::Error::custom("32 hex digits expected"))
+    }
+
+    fn parse(text: &str) -> Option<[u8; 16]> {
+        let mut bytes = [0; 16];
+        if text.len() != 32 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).ok()?;
+        }
+        Some(bytes)
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether bytes are an image, by their first bytes: for containers that have a type for bytes but none for images.
+
+/// Whether `bytes` begin as an image file that can be decoded does.
+pub(super) fn is_image(bytes: &[u8]) -> bool {
+    let begins = |magic: &[u8]| bytes.starts_with(magic);
+    let at = |offset: usize, magic: &[u8]| bytes.get(offset..offset + magic.len()) == Some(magic);
+    begins(&[0xff, 0xd8, 0xff])
+        || begins(b"\x89PNG\r\n\x1a\n")
+        || begins(b"GIF87a")
+        || begins(b"GIF89a")
+        || (begins(b"RIFF") && at(8, b"WEBP"))
+        || begins(b"II*\0")
+        || begins(b"MM\0*")
+        || (at(4, b"ftyp") && (at(8, b"avif") || at(8, b"avis")))
+        || is_bitmap(bytes)
+}
+
+/// Two letters alone are no evidence: the header must also hold together.
+fn is_bitmap(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.get(..18) else { return false };
+    let info = u32::from_le_bytes([header[14], header[15], header[16], header[17]]);
+    header.starts_with(b"BM") && header[6..10] == [0; 4] && matches!(info, 12 | 40 | 52 | 56 | 64 | 108 | 124)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_files_are_seen_and_text_is_not() {
+        for name in ["1.bmp", "1.png", "1.tiff", "animated.gif", "lossy.webp", "os2.bmp"] {
+            let path = format!("{}/../../testdata/images/{name}", env!("CARGO_MANIFEST_DIR"));
+            assert!(is_image(&std::fs::read(path).unwrap()), "{name}");
+        }
+        for other in [&b""[..], b"BM is a word of two letters", b"RIFF....WAVE", b"II", b"\xff\xd8"] {
+            assert!(!is_image(other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A data set of which a local pack is being written: samples come from the pack once it is complete.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, Location, Result};
+use crate::format::{Extents, Format, Index};
+use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::source::{Seen, Source};
+
+/// The local copy of a data set: empty until it is complete.
+pub type LocalCopy = Arc<OnceLock<Arc<dyn Format>>>;
+
+/// Reads from a local copy once it is there, from the source until then.
+///
+/// What was promised at opening stays the source's: its name, its fingerprint, its lengths and its objects. The copy
+/// has the same samples and fields.
+pub struct Copied {
+    source: Arc<dyn Format>,
+    copy: LocalCopy,
+    /// Whatever makes the copy goes on as long as somebody reads.
+    #[expect(dead_code, reason = "held for what dropping it does")]
+    maker: Arc<dyn Any + Send + Sync>,
+}
+
+impl Copied {
+    /// `source`, with what `copy` will hold. `maker` is dropped when nobody reads any more.
+    pub fn new(source: Arc<dyn Format>, copy: LocalCopy, maker: Arc<dyn Any + Send + Sync>) -> Self {
+        Copied { source, copy, maker }
+    }
+
+    fn nearest(&self) -> &dyn Format {
+        &**self.copy.get().unwrap_or(&self.source)
+    }
+}
+
+impl std::fmt::Debug for Copied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copied")
+            .field("source", &self.source)
+            .field("copy", &self.copy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Format for Copied {
+    fn name(&self) -> &'static str {
+        self.source.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.source.is_empty()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.source.schema()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.source.fingerprint()
+    }
+
+    fn problems(&self) -> &[Error] {
+        self.source.problems()
+    }
+
+    fn warnings(&self) -> &[Error] {
+        self.source.warnings()
+    }
+
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        self.nearest().read(sample, fields, into)
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        self.source.locate(sample)
+    }
+}
+
+impl Index for Copied {
+    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
+        self.source.byte_length(sample, field)
+    }
+
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.source.knows_byte_lengths(field)
+    }
+
+    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        let fits = |copy: &&Arc<dyn Format>| copy.byte_length(sample, field) == Some(into.len() as u64);
+        self.copy.get().filter(fits).unwrap_or(&self.source).read_bytes(sample, field, into)
+    }
+
+    fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
+        self.nearest().image_meta(sample, field)
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        self.nearest().int_value(sample, field)
+    }
+}
+
+/// Objects are the source's, always: a plan made before the copy was complete means the same after it. From then on
+/// nothing is planned; the copy is local.
+impl Extents for Copied {
+    fn object_count(&self) -> u32 {
+        self.source.object_count()
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        self.source.object(number)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        self.source.seen(number)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.nearest().is_remote()
+    }
+
+    fn prepare(&self, samples: &[u64]) {
+        self.nearest().prepare(samples);
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        if self.copy.get().is_none() {
+            self.source.extents(sample, fields, out);
+        }
+    }
+}

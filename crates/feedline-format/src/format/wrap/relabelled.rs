@@ -1,0 +1,124 @@
+//! Other numbers for the same classes: how several sets come to share one list of names.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::error::{Error, Location, Result};
+use crate::format::{Extents, Format, Index};
+use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema, Value};
+use crate::source::{Seen, Source};
+
+/// A set whose classes have other numbers.
+#[derive(Debug)]
+pub struct Relabelled {
+    behind: Arc<dyn Format>,
+    schema: Schema,
+    /// The field with the class, and what each of its numbers becomes.
+    field: usize,
+    numbers: Vec<i64>,
+}
+
+impl Relabelled {
+    /// `behind` with its class `n` in `field` as `numbers[n]` of `classes`.
+    pub fn new(behind: Arc<dyn Format>, field: usize, numbers: Vec<i64>, classes: &[String]) -> Self {
+        let schema = Schema { classes: Some(classes.to_vec()), ..behind.schema().clone() };
+        Relabelled { behind, schema, field, numbers }
+    }
+
+    /// Numbers without a name stay as they are: -1 for "unknown", say.
+    fn number(&self, old: i64) -> i64 {
+        usize::try_from(old).ok().and_then(|old| self.numbers.get(old).copied()).unwrap_or(old)
+    }
+}
+
+impl Format for Relabelled {
+    fn name(&self) -> &'static str {
+        self.behind.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.behind.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let numbers: Vec<u8> = self.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        Fingerprint::of([&b"relabelled"[..], &self.behind.fingerprint().0, &numbers])
+    }
+
+    fn problems(&self) -> &[Error] {
+        self.behind.problems()
+    }
+
+    fn warnings(&self) -> &[Error] {
+        self.behind.warnings()
+    }
+
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        self.behind.read(sample, fields, into)?;
+        if let Value::Int(old) = *into.value(self.field) {
+            into.set(self.field, Value::Int(self.number(old)));
+        }
+        Ok(())
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        self.behind.locate(sample)
+    }
+}
+
+impl Index for Relabelled {
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.behind.knows_byte_lengths(field)
+    }
+
+    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
+        self.behind.byte_length(sample, field)
+    }
+
+    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        self.behind.read_bytes(sample, field, into)
+    }
+
+    fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
+        self.behind.image_meta(sample, field)
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        let old = self.behind.int_value(sample, field)?;
+        Some(if field == self.field { self.number(old) } else { old })
+    }
+}
+
+impl Extents for Relabelled {
+    fn prepare(&self, samples: &[u64]) {
+        self.behind.prepare(samples);
+    }
+
+    fn is_remote(&self) -> bool {
+        self.behind.is_remote()
+    }
+
+    fn object_count(&self) -> u32 {
+        self.behind.object_count()
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        self.behind.object(number)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        self.behind.seen(number)
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        self.behind.extents(sample, fields, out);
+    }
+}

@@ -1,0 +1,132 @@
+//! A selection of samples.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::error::{Error, Location, Result};
+use crate::format::{Extents, Format, Index};
+use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::source::{Seen, Source};
+
+/// Some samples of a set, in a given order; a sample may come more than once.
+#[derive(Debug)]
+pub struct Selected {
+    behind: Arc<dyn Format>,
+    indices: Arc<[u64]>,
+    fingerprint: Fingerprint,
+}
+
+impl Selected {
+    /// The samples at `indices`; an error names the first that is out of range.
+    pub fn new(behind: Arc<dyn Format>, indices: Arc<[u64]>) -> Result<Self> {
+        if let Some(bad) = indices.iter().find(|i| **i >= behind.len()) {
+            let reason = format!("index {bad} is out of range: the data set has {} samples", behind.len());
+            return Err(Error::option("indices", reason));
+        }
+        let mut hasher = blake3::Hasher::new();
+        for index in indices.iter() {
+            hasher.update(&index.to_le_bytes());
+        }
+        let hash = hasher.finalize();
+        let fingerprint = Fingerprint::of([&b"select"[..], &behind.fingerprint().0, &hash.as_bytes()[..]]);
+        Ok(Selected { behind, indices, fingerprint })
+    }
+
+    fn index(&self, sample: u64) -> Result<u64> {
+        let at = usize::try_from(sample).ok().and_then(|at| self.indices.get(at)).copied();
+        at.ok_or_else(|| {
+            let reason = format!("sample {sample} is out of range: {} are selected", self.indices.len());
+            Error::option("index", reason)
+        })
+    }
+}
+
+impl Format for Selected {
+    fn name(&self) -> &'static str {
+        self.behind.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.indices.len() as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn schema(&self) -> &Schema {
+        self.behind.schema()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    fn problems(&self) -> &[Error] {
+        self.behind.problems()
+    }
+
+    fn warnings(&self) -> &[Error] {
+        self.behind.warnings()
+    }
+
+    fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
+        self.behind.read(self.index(sample)?, fields, into)
+    }
+
+    fn locate(&self, sample: u64) -> Location {
+        self.index(sample).map(|i| self.behind.locate(i)).unwrap_or_default()
+    }
+}
+
+impl Index for Selected {
+    fn knows_byte_lengths(&self, field: usize) -> bool {
+        self.behind.knows_byte_lengths(field)
+    }
+
+    fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
+        self.behind.byte_length(self.index(sample).ok()?, field)
+    }
+
+    fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
+        self.behind.read_bytes(self.index(sample)?, field, into)
+    }
+
+    fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
+        self.behind.image_meta(self.index(sample).ok()?, field)
+    }
+
+    fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
+        self.behind.int_value(self.index(sample).ok()?, field)
+    }
+}
+
+impl Extents for Selected {
+    fn prepare(&self, samples: &[u64]) {
+        let chosen: Vec<u64> =
+            samples.iter().filter_map(|at| self.indices.get(*at as usize).copied()).collect();
+        self.behind.prepare(&chosen);
+    }
+
+    fn is_remote(&self) -> bool {
+        self.behind.is_remote()
+    }
+
+    fn object_count(&self) -> u32 {
+        self.behind.object_count()
+    }
+
+    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
+        self.behind.object(number)
+    }
+
+    fn seen(&self, number: u32) -> Option<Seen> {
+        self.behind.seen(number)
+    }
+
+    fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
+        if let Ok(index) = self.index(sample) {
+            self.behind.extents(index, fields, out);
+        }
+    }
+}

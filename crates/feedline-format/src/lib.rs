@@ -1,0 +1,29 @@
+//! The lower half of feedline: where bytes live ([`source`]) and how samples are laid out ([`mod@format`]), with the
+//! words both halves share: [`field`] (what a field is), [`sample`] (one sample's values), [`error`] (what went wrong,
+//! and where).
+//!
+//! Users depend on the crate `feedline`, which re-exports what they need. This one is apart because it is large, has
+//! nothing to do with pixels, batches or threads, and is built once while the engine above it changes.
+
+/// Writes the `with_…` setters of options, all of one form. Options are `#[non_exhaustive]`: a new one breaks nobody.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($options:ident: $($(#[$doc:meta])* $setter:ident: $field:ident = $type:ty;)*) => {
+        impl $options {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $setter(mut self, value: $type) -> Self {
+                self.$field = value.into();
+                self
+            })*
+        }
+    };
+}
+
+pub mod error;
+pub mod field;
+pub mod format;
+pub mod owned;
+pub mod sample;
+pub mod source;

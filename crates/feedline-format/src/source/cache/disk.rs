@@ -1,0 +1,473 @@
+//! The folder on disk, shared by all processes of a machine.
+//!
+//! ```text
+//! blocks/ab/<hash>   a block, put there by rename
+//! tmp/<…>            being written; locked by its writer, removed by whoever finds it unlocked
+//! locks/<n>          who fetches: one at a time per block, freed by the kernel when its holder dies
+//! used               bytes in blocks and in those being written: the limit holds for all processes together
+//! ```
+//!
+//! A block's time of change is the time of its last use: the oldest go first when room is needed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::block::{self, Description};
+use crate::source::wanted::is_given_up;
+use crate::source::{LockedFile, private};
+
+/// More lock files than requests at once, so that two blocks rarely share one.
+const LOCKS: u64 = 1024;
+
+/// Room is made down to this share of the limit, so that it need not be made for every block.
+const MAKE_ROOM: f64 = 0.9;
+
+/// The folder.
+#[derive(Debug)]
+pub(super) struct Disk {
+    root: PathBuf,
+    limit: u64,
+    next_temporary: AtomicU64,
+    /// Why nothing can be written, if so.
+    read_only: Option<io::ErrorKind>,
+    /// How long to wait for another process.
+    patience: Duration,
+}
+
+/// How long another process may hold a lock: as long as a fetch may take that makes no progress.
+pub(super) const PATIENCE: Duration = Duration::from_secs(330);
+
+/// A file below `blocks/`.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    used: SystemTime,
+}
+
+/// Which file a block is in: another one of the same name was written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    inode: u64,
+    length: u64,
+}
+
+impl Identity {
+    pub(super) fn of(file: &File) -> Option<Self> {
+        let meta = file.metadata().ok()?;
+        Some(Identity { inode: meta.ino(), length: meta.len() })
+    }
+}
+
+/// The right to fetch one block. Freed on drop, and by the kernel if the process dies.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _file: LockedFile,
+}
+
+impl Disk {
+    /// Opens or makes the folder and clears away what dead processes left. Without a limit, nine tenths of what the
+    /// disk has to give.
+    pub(super) fn open(root: &Path, limit: Option<u64>, patience: Duration) -> io::Result<Self> {
+        let disk = Disk {
+            root: root.to_owned(),
+            limit: u64::MAX,
+            next_temporary: AtomicU64::new(0),
+            read_only: None,
+            patience,
+        };
+        match disk.prepare() {
+            Ok(used) => {
+                let room =
+                    rustix::fs::statvfs(root).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize));
+                let usual = used.saturating_add(room / 10 * 9);
+                Ok(Disk { limit: limit.unwrap_or(usual), ..disk })
+            }
+            // What is there can be read all the same.
+            Err(error) if fs::read_dir(root.join("blocks")).is_ok() => {
+                Ok(Disk { read_only: Some(error.kind()), ..disk })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes what is missing and clears away what dead processes left; gives the bytes that are there.
+    fn prepare(&self) -> io::Result<u64> {
+        for folder in ["blocks", "tmp", "locks"] {
+            private::make_folder(&self.root.join(folder))?;
+        }
+        self.clear_temporary()?;
+        self.counter()?.get().map_or_else(|| self.count(), Ok)
+    }
+
+    /// Why nothing can be written, if so.
+    pub(super) fn read_only(&self) -> Option<io::ErrorKind> {
+        self.read_only
+    }
+
+    /// Removes a block that turned out to hold damaged bytes.
+    pub(super) fn remove(&self, description: &Description) {
+        let _ = fs::remove_file(self.path(&description.file_name()));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join("blocks").join(&name[..2]).join(name)
+    }
+
+    /// A block that is there and whole, marked as used now. A damaged one is removed. One that is the very file that
+    /// was `seen` whole before is not read again.
+    pub(super) fn find(&self, description: &Description, seen: Option<Identity>) -> Option<File> {
+        let path = self.path(&description.file_name());
+        let file = File::open(&path).ok()?;
+        // A checksum tells of damage, not of who wrote the block. It is fetched, and put in its place.
+        if !file.metadata().is_ok_and(|found| private::is_own(&found)) {
+            return None;
+        }
+        if seen.is_some() && Identity::of(&file) == seen {
+            let _ = file.set_modified(SystemTime::now());
+            return Some(file);
+        }
+        match block::check(&file) {
+            Ok(found) if found == *description => {
+                let _ = file.set_modified(SystemTime::now());
+                Some(file)
+            }
+            _ => {
+                let _ = fs::remove_file(&path);
+                None
+            }
+        }
+    }
+
+    /// Waits for the turn to fetch a block; another process may have fetched it meanwhile.
+    pub(super) fn turn(&self, description: &Description) -> io::Result<Turn> {
+        let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
+        let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
+        let file = private::new_file().truncate(false).open(path)?;
+        Ok(Turn { _file: lock(file, self.patience)? })
+    }
+
+    /// Whether a block of this name is there; it is looked at more closely when it is read.
+    pub(super) fn has(&self, description: &Description) -> bool {
+        let found = fs::symlink_metadata(self.path(&description.file_name()));
+        found.is_ok_and(|found| private::is_own(&found))
+    }
+
+    /// Puts a block in place and gives it open.
+    pub(super) fn put(&self, description: &Description, payload: &[u8]) -> io::Result<File> {
+        let length = block::file_length(payload, description)?;
+        let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
+        let temporary = self.root.join("tmp").join(format!("{}-{nanos}-{number}", std::process::id()));
+        let file = self.reserve(length, &temporary)?;
+        let written = self.write(file, &temporary, description, payload);
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+            self.counter()?.change(|used| used.saturating_sub(length));
+        }
+        written
+    }
+
+    fn write(
+        &self,
+        mut file: File,
+        temporary: &Path,
+        description: &Description,
+        payload: &[u8],
+    ) -> io::Result<File> {
+        block::write(&mut file, payload, description)?;
+        let path = self.path(&description.file_name());
+        private::make_folder(path.parent().expect("blocks lie in folders"))?;
+        fs::rename(temporary, &path)?;
+        flock(&file, FlockOperation::Unlock)?;
+        Ok(file)
+    }
+
+    /// Makes and locks a temporary file of `bytes` that counts as used, making room first if need be. One process at a time.
+    fn reserve(&self, bytes: u64, temporary: &Path) -> io::Result<File> {
+        if bytes > self.limit {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the block is larger than the cache may be",
+            ));
+        }
+        let counter = self.counter()?;
+        let mut used = counter.get().map_or_else(|| self.count(), Ok)?;
+        if used.saturating_add(bytes) > self.limit {
+            used = self.make_room(bytes)?;
+        }
+        let file = private::new_file().read(true).create_new(true).open(temporary)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        // Whoever counts sees its length from now on.
+        file.set_len(bytes)?;
+        counter.set(used + bytes);
+        Ok(file)
+    }
+
+    fn counter(&self) -> io::Result<Counter> {
+        let path = self.root.join("used");
+        let file = private::new_file().truncate(false).read(true).open(path)?;
+        Ok(Counter { file: lock(file, self.patience)? })
+    }
+
+    /// Bytes that are there, also of what is being written.
+    fn count(&self) -> io::Result<u64> {
+        // These first: one that is put in place meanwhile is counted twice rather than not at all.
+        let mut unfinished = 0;
+        for file in fs::read_dir(self.root.join("tmp"))? {
+            unfinished += file?.metadata().map_or(0, |meta| meta.len());
+        }
+        let blocks: u64 = self.files()?.iter().map(|found| found.bytes).sum();
+        Ok(unfinished + blocks)
+    }
+
+    /// Removes the blocks that were not used for longest, until `bytes` more fit; gives what is left.
+    fn make_room(&self, bytes: u64) -> io::Result<u64> {
+        let mut used = self.count()?;
+        let mut files = self.files()?;
+        files.sort_by_key(|found| found.used);
+        let target = ((self.limit as f64 * MAKE_ROOM) as u64).min(self.limit - bytes);
+        for found in files {
+            if used <= target {
+                break;
+            }
+            match fs::remove_file(&found.path) {
+                // Somebody else made room too.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => used = used.saturating_sub(found.bytes),
+            }
+        }
+        Ok(used)
+    }
+
+    /// All blocks.
+    pub(super) fn files(&self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for folder in fs::read_dir(self.root.join("blocks"))? {
+            for file in fs::read_dir(folder?.path())? {
+                let file = file?;
+                // Gone meanwhile: another process made room.
+                let Ok(meta) = file.metadata() else { continue };
+                let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                found.push(Found { path: file.path(), bytes: meta.len(), used });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Files that nobody is writing any more.
+    fn clear_temporary(&self) -> io::Result<()> {
+        for file in fs::read_dir(self.root.join("tmp"))? {
+            let path = file?.path();
+            let Ok(file) = File::open(&path) else { continue };
+            if let Ok(file) = LockedFile::try_lock(file) {
+                // The writer may have renamed it just now: then the name leads nowhere, or to another file.
+                let same = |meta: fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == meta.ino());
+                if fs::metadata(&path).is_ok_and(same) {
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all blocks; gives their number and bytes.
+    pub(super) fn clear(&self) -> io::Result<(u64, u64)> {
+        let (mut count, mut bytes) = (0, 0);
+        for found in self.files()? {
+            fs::remove_file(&found.path)?;
+            count += 1;
+            bytes += found.bytes;
+        }
+        self.counter()?.set(0);
+        Ok((count, bytes))
+    }
+}
+
+/// The file `used`, locked until it is dropped. What is lost when a process dies between counting and writing is too much
+/// counted, never too little, and is put right when room is made.
+struct Counter {
+    file: LockedFile,
+}
+
+impl Counter {
+    fn get(&self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// A count that cannot be written (a full disk) is made anew by the next one who asks.
+    fn set(&self, used: u64) {
+        if self.file.write_all_at(&used.to_le_bytes(), 0).is_err() {
+            let _ = self.file.set_len(0);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(u64) -> u64) {
+        if let Some(used) = self.get() {
+            self.set(change(used));
+        }
+    }
+}
+
+/// Waits for a lock: not for ever (its holder may be stopped or stuck), and no longer than anybody wants it.
+fn lock(mut file: File, patience: Duration) -> io::Result<LockedFile> {
+    let (begun, mut pause) = (Instant::now(), Duration::from_millis(1));
+    loop {
+        file = match LockedFile::try_lock(file) {
+            Ok(locked) => return Ok(locked),
+            Err((file, rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR)) => file,
+            Err((_, error)) => return Err(error.into()),
+        };
+        if is_given_up() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
+        }
+        if begun.elapsed() >= patience {
+            let reason = format!("another process has held its lock for {} s", patience.as_secs_f64());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description(block: u64) -> Description {
+        Description {
+            uri: "s3://b".into(),
+            name: "a".into(),
+            version: 1,
+            size: 1 << 30,
+            block,
+            block_bytes: 1000,
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_again_and_the_longest_unused_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), Some(4000), PATIENCE).unwrap();
+        for block in 0..3 {
+            disk.put(&description(block), &[block as u8; 1000]).unwrap();
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        assert!(disk.find(&description(0), None).is_some(), "now it is the last used");
+        disk.put(&description(3), &[3; 1000]).unwrap();
+        assert!(disk.find(&description(1), None).is_none());
+        assert!(disk.find(&description(0), None).is_some() && disk.find(&description(3), None).is_some());
+        let again = Disk::open(folder.path(), Some(4000), PATIENCE).unwrap();
+        assert!(again.find(&description(3), None).is_some());
+        assert!(again.find(&Description { version: 2, ..description(3) }, None).is_none());
+        assert!(disk.put(&description(9), &[0; 5000]).is_err());
+    }
+
+    /// As two processes would: each knows only what it wrote itself.
+    #[test]
+    fn the_limit_holds_for_all_who_share_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let disks = [0, 1].map(|_| Disk::open(folder.path(), Some(10_000), PATIENCE).unwrap());
+        std::thread::scope(|scope| {
+            for (at, disk) in disks.iter().enumerate() {
+                scope.spawn(move || {
+                    for block in 0..50 {
+                        disk.put(&description(block * 2 + at as u64), &[1; 1000]).unwrap();
+                        // Nobody makes room or takes it while the counter is held.
+                        let _counter = disk.counter().unwrap();
+                        let there: u64 = disk.files().unwrap().iter().map(|found| found.bytes).sum();
+                        assert!(there <= 10_000, "{there}");
+                    }
+                });
+            }
+        });
+        let there: u64 = disks[0].files().unwrap().iter().map(|found| found.bytes).sum();
+        assert!(disks[0].counter().unwrap().get().is_some_and(|counted| counted >= there));
+        assert!(there > 5000, "{there}");
+    }
+
+    #[test]
+    fn a_damaged_block_is_removed_and_leftovers_are_cleared_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        disk.put(&description(0), &[1; 1000]).unwrap();
+        let path = disk.files().unwrap().remove(0).path;
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[500] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(disk.find(&description(0), None).is_none() && !path.exists());
+        let dead = folder.path().join("tmp/1-1-1");
+        let living = folder.path().join("tmp/2-2-2");
+        fs::write(&dead, b"half").unwrap();
+        let held = File::create(&living).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        Disk::open(folder.path(), None, PATIENCE).unwrap();
+        assert!(!dead.exists() && living.exists());
+    }
+
+    #[test]
+    fn what_is_kept_is_its_owners_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("cache");
+        let disk = Disk::open(&root, None, PATIENCE).unwrap();
+        disk.put(&description(0), &[1; 1000]).unwrap();
+        drop(disk.turn(&description(0)).unwrap());
+        let mut folders = vec![root];
+        while let Some(folder) = folders.pop() {
+            assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700, "{}", folder.display());
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    assert_eq!(mode, 0o600, "{}", path.display());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_user_is_not_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        disk.put(&description(0), &[1; 1000]).unwrap();
+        assert!(disk.has(&description(0)) && disk.find(&description(0), None).is_some());
+        let path = disk.path(&description(0).file_name());
+        let seen = Identity::of(&File::open(&path).unwrap());
+        // Only the administrator can give a file away.
+        if std::os::unix::fs::chown(&path, Some(54321), None).is_ok() {
+            assert!(!disk.has(&description(0)));
+            assert!(disk.find(&description(0), None).is_none() && disk.find(&description(0), seen).is_none());
+            disk.put(&description(0), &[2; 1000]).unwrap();
+            assert!(disk.find(&description(0), None).is_some());
+        }
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_no_longer_than_agreed_or_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let holder = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        let _turn = holder.turn(&description(0)).unwrap();
+        let hasty = Disk::open(folder.path(), None, Duration::from_millis(100)).unwrap();
+        let error = hasty.turn(&description(0)).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::TimedOut && error.to_string().contains("0.1 s"), "{error}");
+        let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                crate::source::while_wanted(&flag, || holder.turn(&description(0)).unwrap_err().kind())
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            flag.store(true, Ordering::Relaxed);
+            assert_eq!(waiting.join().unwrap(), io::ErrorKind::Interrupted);
+        });
+    }
+}

@@ -1,0 +1,58 @@
+//! A few open things by name; the one not used for longest makes way.
+
+use std::collections::HashMap;
+
+/// At most `most` values. Making way looks at all of them: for hundreds, not for millions.
+#[derive(Debug)]
+pub(super) struct Kept<V> {
+    values: HashMap<String, (V, u64)>,
+    most: usize,
+    uses: u64,
+}
+
+impl<V: Clone> Kept<V> {
+    pub(super) fn new(most: usize) -> Self {
+        Kept { values: HashMap::new(), most, uses: 0 }
+    }
+
+    pub(super) fn get(&mut self, name: &str) -> Option<V> {
+        self.uses += 1;
+        let (value, used) = self.values.get_mut(name)?;
+        *used = self.uses;
+        Some(value.clone())
+    }
+
+    /// Takes it out, to be closed where no lock is held.
+    pub(super) fn remove(&mut self, name: &str) -> Option<V> {
+        self.values.remove(name).map(|(value, _)| value)
+    }
+
+    /// Gives what made way, to be closed where no lock is held.
+    pub(super) fn put(&mut self, name: String, value: V) -> Option<V> {
+        self.uses += 1;
+        let mut gone = None;
+        if self.values.len() >= self.most && !self.values.contains_key(&name) {
+            let oldest = self.values.iter().min_by_key(|(_, (_, used))| *used).map(|(name, _)| name.clone());
+            gone = oldest.and_then(|oldest| self.values.remove(&oldest)).map(|(value, _)| value);
+        }
+        self.values.insert(name, (value, self.uses));
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_makes_way() {
+        let mut kept = Kept::new(2);
+        assert_eq!(kept.put("a".into(), 1), None);
+        assert_eq!(kept.put("b".into(), 2), None);
+        assert_eq!(kept.get("a"), Some(1));
+        assert_eq!(kept.put("c".into(), 3), Some(2));
+        assert_eq!((kept.get("a"), kept.get("b"), kept.get("c")), (Some(1), None, Some(3)));
+        assert_eq!(kept.put("c".into(), 4), None);
+        assert_eq!(kept.get("c"), Some(4));
+    }
+}

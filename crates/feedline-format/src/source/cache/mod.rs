@@ -1,0 +1,721 @@
+//! A source that keeps what it fetched on disk, in blocks, for all processes of the machine and for the next run.
+//!
+//! Each block is fetched by one process at a time: the others wait for its lock and find the block on disk. Whoever
+//! dies while fetching frees the lock. A block is named by (uri, object, version, length): a changed object never
+//! meets the blocks of its former self. When the disk cannot take a block, reads go on without it, and say so once.
+
+mod block;
+mod disk;
+mod kept;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::block::Description;
+use self::disk::{Disk, Identity};
+use self::kept::Kept;
+use super::wanted::is_given_up;
+use super::{
+    FolderListing, FolderVersion, Held, Listing, Object, Seen, Source, Ticket, check_wanted, past_end,
+    room_for, to_usize,
+};
+use crate::error::{Error, Location, Result};
+
+/// Bytes per block. Smaller ones would cost a request each; larger ones would be fetched for little.
+const BLOCK_BYTES: u64 = 4 << 20;
+
+/// Files and objects kept open.
+const KEPT_OPEN: usize = 256;
+
+/// Locks under which blocks are looked at for the first time, so that threads that want the same one look once.
+const FIRST_LOOKS: usize = 64;
+
+/// After a failed write, none is tried for so long.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// A source behind a disk cache.
+#[derive(Debug)]
+pub struct CachedSource {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Arc<dyn Source>,
+    disk: Disk,
+    state: Mutex<State>,
+    first_looks: [Mutex<()>; FIRST_LOOKS],
+    block_bytes: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Blocks, open.
+    files: Kept<Arc<File>>,
+    /// Blocks that this process wrote or found whole: no need to read them through again.
+    whole: HashMap<String, Identity>,
+    objects: Kept<(Seen, Arc<dyn Object>)>,
+    paused: Option<Instant>,
+    warnings: Vec<String>,
+}
+
+impl CachedSource {
+    /// `inner`, with a cache in `folder` of at most `limit` bytes.
+    pub fn new(inner: Arc<dyn Source>, folder: &Path, limit: Option<u64>) -> Result<Self> {
+        CachedSource::with_patience(inner, folder, limit, None)
+    }
+
+    /// The same, waiting for other processes no longer than `patience`.
+    pub(super) fn with_patience(
+        inner: Arc<dyn Source>,
+        folder: &Path,
+        limit: Option<u64>,
+        patience: Option<Duration>,
+    ) -> Result<Self> {
+        let patience = patience.unwrap_or(disk::PATIENCE);
+        let disk = Disk::open(folder, limit, patience).map_err(|e| failed("opening the cache", folder, e))?;
+        let state = State {
+            files: Kept::new(KEPT_OPEN),
+            whole: HashMap::new(),
+            objects: Kept::new(KEPT_OPEN),
+            paused: None,
+            warnings: Vec::new(),
+        };
+        let first_looks = std::array::from_fn(|_| Mutex::default());
+        let shared = Shared { inner, disk, state: Mutex::new(state), first_looks, block_bytes: BLOCK_BYTES };
+        let shared = Arc::new(shared);
+        if let Some(kind) = shared.disk.read_only() {
+            let warning = format!(
+                "the cache {} cannot be written ({kind}); what is in it is used, the rest is streamed",
+                folder.display()
+            );
+            shared.lock().warnings.push(warning);
+        }
+        Ok(CachedSource { shared })
+    }
+
+    fn object(&self, name: &str) -> Result<Arc<CachedObject>> {
+        self.shared.object(name)
+    }
+}
+
+fn failed(action: &'static str, folder: &Path, error: io::Error) -> Error {
+    Error::storage(action, Location::new(folder.display().to_string()), error)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(self: &Arc<Self>, name: &str) -> Result<Arc<CachedObject>> {
+        let known = self.lock().objects.get(name);
+        let (seen, inner) = match known {
+            Some(known) => known,
+            None => self.look(name)?,
+        };
+        Ok(Arc::new(CachedObject { name: name.to_owned(), seen, inner: Some(inner), shared: self.clone() }))
+    }
+
+    fn look(&self, name: &str) -> Result<(Seen, Arc<dyn Object>)> {
+        let inner = self.inner.open(name)?;
+        let seen = Seen { size: inner.size(), version: inner.version() };
+        let gone = self.lock().objects.put(name.to_owned(), (seen, inner.clone()));
+        drop(gone);
+        Ok((seen, inner))
+    }
+
+    fn warn(&self, warning: String) {
+        let mut state = self.lock();
+        state.paused = Some(Instant::now());
+        // Once: the same disk will be full for every block.
+        if state.warnings.is_empty() {
+            state.warnings.push(warning);
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.lock().paused.is_some_and(|since| since.elapsed() < PAUSE)
+    }
+
+    /// Keeps a whole block open.
+    fn keep(&self, name: String, file: File) -> Arc<File> {
+        let (identity, file) = (Identity::of(&file), Arc::new(file));
+        let mut state = self.lock();
+        if let Some(identity) = identity {
+            state.whole.insert(name.clone(), identity);
+        }
+        let gone = state.files.put(name, file.clone());
+        drop(state);
+        drop(gone);
+        file
+    }
+
+    /// A block that is on disk. Read through the first time this process meets it, by one thread.
+    fn find(&self, name: &str, description: &Description) -> Option<Arc<File>> {
+        let number = usize::from_str_radix(&name[..8], 16).unwrap_or(0) % FIRST_LOOKS;
+        let _look = self.first_looks[number].lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = {
+            let mut state = self.lock();
+            if let Some(file) = state.files.get(name) {
+                return Some(file);
+            }
+            state.whole.get(name).copied()
+        };
+        let file = self.disk.find(description, seen)?;
+        Some(self.keep(name.to_owned(), file))
+    }
+
+    /// The block's file, fetched first if need be. `None` if the disk does not take it.
+    fn block(&self, object: &CachedObject, description: &Description) -> Result<Option<Arc<File>>> {
+        let name = description.file_name();
+        let open = self.lock().files.get(&name);
+        if let Some(file) = open.or_else(|| self.find(&name, description)) {
+            return Ok(Some(file));
+        }
+        if self.is_paused() || self.disk.read_only().is_some() {
+            return Ok(None);
+        }
+        let kept = self.fetch_block(object, description)?;
+        match kept {
+            Ok(file) => Ok(Some(self.keep(name, file))),
+            Err(error) => {
+                // Who gave up waiting for the disk has learnt nothing about it.
+                check_wanted()?;
+                self.warn(format!("the cache cannot be written ({error}); data are streamed without it"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Fetches a block and puts it on disk, unless another process does so first. The inner error is the disk's.
+    fn fetch_block(&self, object: &CachedObject, description: &Description) -> Result<io::Result<File>> {
+        let _turn = match self.disk.turn(description) {
+            Ok(turn) => turn,
+            Err(error) if is_given_up() => {
+                return Err(Error::Closed(format!("the read was given up: {error}")));
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(file) = self.disk.find(description, None) {
+            return Ok(Ok(file));
+        }
+        let mut payload = room_for(description.length(), &description.uri, &description.name)?;
+        object.fetch(description.start(), &mut payload)?;
+        Ok(self.disk.put(description, &payload))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Source for CachedSource {
+    fn uri(&self) -> &str {
+        self.shared.inner.uri()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing> {
+        self.shared.inner.list(prefix)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.shared.inner.exists(name)
+    }
+
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        self.shared.inner.children(folder)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.shared.inner.is_remote()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.shared.lock().warnings.clone()
+    }
+
+    fn left_out(&self) -> Vec<Error> {
+        self.shared.inner.left_out()
+    }
+
+    fn largest_request(&self) -> u64 {
+        self.shared.inner.largest_request()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+        Ok(self.object(name)?)
+    }
+
+    /// Blocks are kept by version: one that nobody knows yet must be asked for.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        if seen.version == 0 {
+            return super::open_checked(self, name, seen);
+        }
+        let (name, inner) = (name.to_owned(), Some(self.shared.inner.open_seen(name, seen)?));
+        Ok(Arc::new(CachedObject { name, seen, inner, shared: self.shared.clone() }))
+    }
+
+    fn settle(&self) {
+        self.shared.inner.settle();
+    }
+
+    fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
+        let seen = Seen { size: into.len() as u64, version };
+        CachedObject { name: name.to_owned(), seen, inner: None, shared: self.shared.clone() }
+            .read_at(0, into)
+    }
+
+    /// In blocks, like every other read.
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        let object = self.open(name)?;
+        into.resize(to_usize(object.size(), self.uri(), name)?, 0);
+        object.read_at(0, into)
+    }
+
+    fn list_folder(&self, folder: &str) -> Result<Option<FolderListing>> {
+        self.shared.inner.list_folder(folder)
+    }
+
+    fn folder_version(&self, folder: &str) -> Option<FolderVersion> {
+        self.shared.inner.folder_version(folder)
+    }
+
+    fn leads_outside(&self, name: &str) -> Result<bool> {
+        self.shared.inner.leads_outside(name)
+    }
+
+    fn background(&self, job: Box<dyn FnOnce() + Send>) -> Option<Ticket> {
+        self.shared.inner.background(job)
+    }
+
+    fn forget(&self, name: &str, range: &Range<u64>) {
+        let known = self.shared.lock().objects.get(name).map(|(seen, _)| seen);
+        let Some(seen) = known.or_else(|| self.shared.look(name).ok().map(|(seen, _)| seen)) else { return };
+        let object = CachedObject { name: name.to_owned(), seen, inner: None, shared: self.shared.clone() };
+        let block_bytes = self.shared.block_bytes;
+        for block in range.start / block_bytes..range.end.min(seen.size).div_ceil(block_bytes) {
+            let description = object.description(block);
+            self.shared.disk.remove(&description);
+            let name = description.file_name();
+            let mut state = self.shared.lock();
+            state.whole.remove(&name);
+            let closed = state.files.remove(&name);
+            drop((state, closed));
+        }
+        self.shared.inner.forget(name, range);
+    }
+
+    fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
+        if self.shared.disk.read_only().is_some() {
+            return self.shared.inner.prefetch(name, range, seen);
+        }
+        let seen = seen.filter(|seen| seen.version != 0);
+        let block_bytes = self.shared.block_bytes;
+        let blocks = range.start / block_bytes..range.end.div_ceil(block_bytes);
+        let jobs: Vec<Ticket> = blocks
+            .filter_map(|block| {
+                let (shared, name) = (self.shared.clone(), name.to_owned());
+                self.background(Box::new(move || {
+                    // What fails here fails again, and is told, when the bytes are needed.
+                    let _ = shared.fill(&name, block, seen);
+                }))
+            })
+            .collect();
+        (!jobs.is_empty()).then(|| Ticket::new(jobs))
+    }
+}
+
+impl Shared {
+    fn fill(self: &Arc<Self>, name: &str, block: u64, seen: Option<Seen>) -> Result<()> {
+        let object = match seen {
+            Some(seen) => {
+                Arc::new(CachedObject { name: name.to_owned(), seen, inner: None, shared: self.clone() })
+            }
+            None => self.object(name)?,
+        };
+        let description = object.description(block);
+        if description.length() > 0 && !self.disk.has(&description) {
+            self.block(&object, &description)?;
+        }
+        Ok(())
+    }
+}
+
+/// An object whose bytes come from the cache.
+#[derive(Debug)]
+struct CachedObject {
+    name: String,
+    seen: Seen,
+    /// `None` for one that is fetched by what a listing told of it.
+    inner: Option<Arc<dyn Object>>,
+    shared: Arc<Shared>,
+}
+
+impl CachedObject {
+    fn description(&self, block: u64) -> Description {
+        Description {
+            uri: self.shared.inner.uri().to_owned(),
+            name: self.name.clone(),
+            version: self.seen.version,
+            size: self.seen.size,
+            block,
+            block_bytes: self.shared.block_bytes,
+        }
+    }
+
+    /// Bytes from the source itself.
+    fn fetch(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        match &self.inner {
+            Some(inner) => inner.read_at(offset, into),
+            None if offset == 0 && into.len() as u64 == self.seen.size => {
+                self.shared.inner.read_unchanged(&self.name, self.seen.version, into)
+            }
+            None => self.shared.inner.open_seen(&self.name, self.seen)?.read_at(offset, into),
+        }
+    }
+
+    fn read_block(&self, block: u64, at: u64, into: &mut [u8]) -> Result<()> {
+        let description = self.description(block);
+        if let Some(file) = self.shared.block(self, &description)?
+            && file.read_exact_at(into, at).is_ok()
+        {
+            return Ok(());
+        }
+        self.fetch(description.start() + at, into)
+    }
+}
+
+impl Object for CachedObject {
+    fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    fn version(&self) -> u64 {
+        self.seen.version
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(into.len() as u64);
+        if range.end > self.seen.size {
+            let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
+            return Err(past_end(place, &range, self.seen.size));
+        }
+        let (mut at, mut rest) = (offset, into);
+        while !rest.is_empty() {
+            let block_bytes = self.shared.block_bytes;
+            let (block, inside) = (at / block_bytes, at % block_bytes);
+            let count = (block_bytes - inside).min(rest.len() as u64) as usize;
+            let (room, after) = rest.split_at_mut(count);
+            self.read_block(block, inside, room)?;
+            (at, rest) = (at + count as u64, after);
+        }
+        Ok(())
+    }
+
+    fn hold(&self, range: Range<u64>) -> Result<Held> {
+        let length = range.end.saturating_sub(range.start);
+        if range.start > range.end || range.end > self.seen.size {
+            let place = Location::new(self.shared.inner.uri()).with_shard(&self.name);
+            return Err(past_end(place, &range, self.seen.size));
+        }
+        let mut bytes = room_for(length, self.shared.inner.uri(), &self.name)?;
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Held::Owned(bytes.into()))
+    }
+}
+
+/// What a cache holds of one object.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CachedEntry {
+    /// Where it is from.
+    pub uri: String,
+    /// Its name there.
+    pub name: String,
+    /// Its length.
+    pub size: u64,
+    /// How much of it is here.
+    pub cached: u64,
+    /// In how many files.
+    pub blocks: u64,
+}
+
+/// What a look at every block found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CacheReport {
+    /// Whole blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Damaged files; they are removed when they are next read.
+    pub damaged: Vec<String>,
+}
+
+/// A cache folder, for looking after it.
+#[derive(Debug)]
+pub struct DiskCache {
+    disk: Disk,
+    folder: std::path::PathBuf,
+}
+
+impl DiskCache {
+    /// Opens an existing cache folder.
+    pub fn open(folder: &Path) -> Result<Self> {
+        if !folder.join("blocks").is_dir() {
+            let missing = io::Error::new(io::ErrorKind::NotFound, "this is not a cache folder");
+            return Err(failed("opening the cache", folder, missing));
+        }
+        let disk =
+            Disk::open(folder, None, disk::PATIENCE).map_err(|e| failed("opening the cache", folder, e))?;
+        Ok(DiskCache { disk, folder: folder.to_owned() })
+    }
+
+    /// What it holds, by object, sorted by uri and name.
+    pub fn entries(&self) -> Result<Vec<CachedEntry>> {
+        let mut found: HashMap<(String, String, u64, u64), CachedEntry> = HashMap::new();
+        for file in self.disk.files().map_err(|e| failed("reading the cache", &self.folder, e))? {
+            let Ok((description, _)) = File::open(&file.path).and_then(|open| block::describe(&open)) else {
+                continue;
+            };
+            let Description { uri, name, version, size, .. } = description.clone();
+            let entry = found.entry((uri.clone(), name.clone(), version, size));
+            let entry = entry.or_insert(CachedEntry { uri, name, size, cached: 0, blocks: 0 });
+            entry.cached += description.length();
+            entry.blocks += 1;
+        }
+        let mut entries: Vec<CachedEntry> = found.into_values().collect();
+        entries.sort_by(|a, b| (&a.uri, &a.name).cmp(&(&b.uri, &b.name)));
+        Ok(entries)
+    }
+
+    /// Reads every block and compares it with its checksum.
+    pub fn verify(&self) -> Result<CacheReport> {
+        let mut report = CacheReport::default();
+        for file in self.disk.files().map_err(|e| failed("reading the cache", &self.folder, e))? {
+            let Ok(open) = File::open(&file.path) else { continue };
+            match block::check(&open) {
+                Ok(description) if file.path.ends_with(description.file_name()) => {
+                    report.blocks += 1;
+                    report.bytes += description.length();
+                }
+                _ => report.damaged.push(file.path.display().to_string()),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Removes everything; gives the number of blocks and of bytes that are free again.
+    pub fn clear(&self) -> Result<(u64, u64)> {
+        self.disk.clear().map_err(|e| failed("clearing the cache", &self.folder, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemorySource;
+    use super::*;
+
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    }
+
+    #[test]
+    fn conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        super::super::conformance::check(|objects| {
+            let inner = Arc::new(MemorySource::new(objects.iter().map(|(n, b)| (*n, b.clone()))));
+            Arc::new(CachedSource::new(inner, folder.path(), None).unwrap())
+        });
+        assert!(DiskCache::open(folder.path()).unwrap().verify().unwrap().blocks >= 3);
+    }
+
+    /// A source that counts the bytes read from it.
+    #[derive(Debug)]
+    struct Counted(MemorySource, Arc<std::sync::atomic::AtomicU64>);
+
+    #[derive(Debug)]
+    struct CountedObject(Arc<dyn Object>, Arc<std::sync::atomic::AtomicU64>);
+
+    impl Source for Counted {
+        fn uri(&self) -> &str {
+            self.0.uri()
+        }
+        fn list(&self, prefix: &str) -> Result<Listing> {
+            self.0.list(prefix)
+        }
+        fn exists(&self, name: &str) -> Result<bool> {
+            self.0.exists(name)
+        }
+        fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+            Ok(Arc::new(CountedObject(self.0.open(name)?, self.1.clone())))
+        }
+    }
+
+    impl Object for CountedObject {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+        fn version(&self) -> u64 {
+            self.0.version()
+        }
+        fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+            self.1.fetch_add(into.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.read_at(offset, into)
+        }
+        fn hold(&self, range: Range<u64>) -> Result<Held> {
+            self.0.hold(range)
+        }
+    }
+
+    fn counted(bytes: &[u8]) -> (Arc<dyn Source>, Arc<std::sync::atomic::AtomicU64>) {
+        let count = Arc::default();
+        (Arc::new(Counted(MemorySource::new([("a", bytes.to_vec())]), Arc::clone(&count))), count)
+    }
+
+    #[test]
+    fn every_byte_is_fetched_once_by_all_together_and_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(10_000_000);
+        let (inner, count) = counted(&bytes);
+        let sources: Vec<_> =
+            (0..3).map(|_| CachedSource::new(inner.clone(), folder.path(), None).unwrap()).collect();
+        std::thread::scope(|scope| {
+            for source in &sources {
+                scope.spawn(|| {
+                    let object = source.open("a").unwrap();
+                    let ticket = source.prefetch("a", 0..10_000_000, None);
+                    let mut read = vec![0; 10_000_000];
+                    object.read_at(0, &mut read).unwrap();
+                    assert!(read == bytes);
+                    drop(ticket);
+                });
+            }
+        });
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        let again = CachedSource::new(inner, folder.path(), None).unwrap();
+        let mut read = vec![0; 100];
+        again.open("a").unwrap().read_at(5_000_000, &mut read).unwrap();
+        assert!(read == bytes[5_000_000..5_000_100]);
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        let entries = DiskCache::open(folder.path()).unwrap().entries().unwrap();
+        assert_eq!((entries.len(), entries[0].cached, entries[0].blocks), (1, 10_000_000, 3));
+        assert_eq!(DiskCache::open(folder.path()).unwrap().clear().unwrap().0, 3);
+    }
+
+    #[test]
+    fn a_damaged_block_is_fetched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(100_000);
+        let (inner, _) = counted(&bytes);
+        let mut read = vec![0; 100_000];
+        CachedSource::new(inner.clone(), folder.path(), None)
+            .unwrap()
+            .open("a")
+            .unwrap()
+            .read_at(0, &mut read)
+            .unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let path = cache.disk.files().unwrap().remove(0).path;
+        let mut block = std::fs::read(&path).unwrap();
+        block[77] ^= 4;
+        std::fs::write(&path, block).unwrap();
+        assert_eq!(cache.verify().unwrap().damaged.len(), 1);
+        CachedSource::new(inner, folder.path(), None)
+            .unwrap()
+            .open("a")
+            .unwrap()
+            .read_at(0, &mut read)
+            .unwrap();
+        assert!(read == bytes && cache.verify().unwrap().damaged.is_empty());
+    }
+
+    /// Bytes that this thread has read from files.
+    fn read_so_far() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+        // The file itself counts, too.
+        line.parse::<u64>().unwrap() - text.len() as u64
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thousand_blocks_in_random_order_are_read_once() {
+        const BLOCK: u64 = 64 << 10;
+        const READ: u64 = 8 << 10;
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern((1000 * BLOCK) as usize);
+        let inner: Arc<dyn Source> = Arc::new(MemorySource::new([("a", bytes.clone())]));
+        let open = || {
+            let mut source = CachedSource::new(inner.clone(), folder.path(), None).unwrap();
+            Arc::get_mut(&mut source.shared).unwrap().block_bytes = BLOCK;
+            source
+        };
+        let pass = |source: &CachedSource, seed: u64| {
+            let object = source.open("a").unwrap();
+            let (mut read, count, before) = (vec![0; READ as usize], 1000 * BLOCK / READ, read_so_far());
+            for step in 0..count {
+                // An odd factor and a power of two would do; any step that has no factor in common with the count does.
+                let at = (step * 3001 + seed) % count * READ;
+                object.read_at(at, &mut read).unwrap();
+                assert!(read == bytes[at as usize..(at + READ) as usize]);
+            }
+            (read_so_far() - before) as f64 / bytes.len() as f64
+        };
+        let first = open();
+        first.open("a").unwrap().read_at(0, &mut vec![0; bytes.len()]).unwrap();
+        let warm = pass(&first, 1);
+        assert!(warm <= 1.2, "{warm} times its bytes by the process that fetched them");
+        let second = open();
+        let (checked, warm) = (pass(&second, 2), pass(&second, 3));
+        assert!(checked <= 2.2 && warm <= 1.2, "{checked} and {warm} times its bytes by the next process");
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_is_read_and_that_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(100_000);
+        let (inner, count) = counted(&bytes);
+        let mut read = vec![0; 100_000];
+        let first = CachedSource::new(inner.clone(), folder.path(), None).unwrap();
+        first.open("a").unwrap().read_at(0, &mut read).unwrap();
+        // As a folder without permission would, for root as well: nothing can be put below them.
+        for name in ["tmp", "locks"] {
+            std::fs::remove_dir_all(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name), b"").unwrap();
+        }
+        let source = CachedSource::new(inner, folder.path(), None).unwrap();
+        source.open("a").unwrap().read_at(0, &mut read).unwrap();
+        assert!(read == bytes);
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000);
+        let warnings = source.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("cannot be written"), "{warnings:?}");
+        std::fs::remove_dir_all(folder.path().join("blocks")).unwrap();
+        std::fs::create_dir(folder.path().join("blocks")).unwrap();
+        source.shared.lock().files = Kept::new(KEPT_OPEN);
+        source.open("a").unwrap().read_at(500, &mut read[..10]).unwrap();
+        assert_eq!(read[..10], bytes[500..510]);
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_010);
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_is_told_once_and_data_flow_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = pattern(100_000);
+        let (inner, count) = counted(&bytes);
+        let source = CachedSource::new(inner, folder.path(), Some(10)).unwrap();
+        let object = source.open("a").unwrap();
+        for offset in [0, 500, 99_000] {
+            let mut read = vec![0; 1000];
+            object.read_at(offset, &mut read).unwrap();
+            assert!(read == bytes[offset as usize..offset as usize + 1000]);
+        }
+        let warnings = source.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("streamed"), "{warnings:?}");
+        // One block in vain, then only what is needed.
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000 + 3000);
+    }
+}

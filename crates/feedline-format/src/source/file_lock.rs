@@ -1,0 +1,73 @@
+//! Locks on files, between processes of one machine.
+
+use std::fs::File;
+use std::ops::Deref;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A file whose lock goes when this is dropped. Closing it would not do: a child that was forked meanwhile has the same
+/// open file, and would have its lock for as long as it lives, without knowing.
+#[derive(Debug)]
+pub(crate) struct LockedFile {
+    file: File,
+    process: u32,
+}
+
+impl LockedFile {
+    /// Takes over a file that was locked.
+    pub(crate) fn new(file: File) -> Self {
+        LockedFile { file, process: std::process::id() }
+    }
+
+    /// Locks the file unless another one holds its lock; the file comes back if so.
+    pub(crate) fn try_lock(file: File) -> Result<Self, (File, rustix::io::Errno)> {
+        LockedFile::try_to(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// The same for a lock that several may hold, and then no other one.
+    pub(crate) fn try_share(file: File) -> Result<Self, (File, rustix::io::Errno)> {
+        LockedFile::try_to(file, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn try_to(file: File, operation: FlockOperation) -> Result<Self, (File, rustix::io::Errno)> {
+        match flock(&file, operation) {
+            Ok(()) => Ok(LockedFile::new(file)),
+            Err(error) => Err((file, error)),
+        }
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // In a child, the lock is still the parent's.
+        if self.process == std::process::id() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_open_file_does_not_keep_the_lock() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::open(file.path()).unwrap();
+        let held = LockedFile::try_lock(open()).unwrap();
+        // What a forked child has.
+        let childs = held.try_clone().unwrap();
+        assert!(LockedFile::try_lock(open()).is_err());
+        drop(held);
+        assert!(LockedFile::try_lock(open()).is_ok());
+        drop(childs);
+    }
+}

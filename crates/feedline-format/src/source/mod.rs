@@ -1,0 +1,367 @@
+//! WHERE BYTES LIVE.
+//!
+//! A [`Source`] is a root (a folder, a bucket prefix) under which [`Object`]s are found by name and read by range.
+//!
+//! Implementers uphold: a read gives exactly the asked bytes or an error that names the object; `size` stays what it
+//! was at `open`; a range past the end is an error, never a short read; everything may be called from many threads at
+//! once. Callers may rely on reads having no side effect that another read could see. A source knows nothing of
+//! samples or formats.
+
+mod cache;
+mod file_lock;
+mod fork;
+mod local;
+mod memory;
+mod mmap;
+pub(crate) mod private;
+mod remote;
+mod sink;
+mod uri;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::{Deref, Range};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Location, Result};
+
+pub use cache::{CacheReport, CachedEntry, CachedSource, DiskCache};
+pub(crate) use file_lock::LockedFile;
+pub use fork::{after_fork, before_fork};
+pub use local::LocalSource;
+pub use memory::MemorySource;
+pub(crate) use mmap::{Mapping, advise_huge, hold_own};
+pub use private::is_own;
+pub use remote::RemoteSource;
+#[cfg(test)]
+pub(crate) use sink::FolderSink;
+pub use sink::{Destination, Sink};
+pub(crate) use sink::{open_sink, staging_folder};
+pub(crate) use uri::folder_at;
+pub use uri::{Target, resolve};
+pub use uri::{absolute, pieces, split_joined};
+pub use wanted::check_wanted;
+pub use wanted::while_wanted;
+pub(crate) use wanted::{given_up, with_flag};
+
+/// How to reach what is not on this machine, and where to keep what came from there.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// Credentials, endpoint, region and the like, by the names users know them under.
+    pub options: BTreeMap<String, String>,
+    /// Where fetched bytes are kept; `None` keeps nothing on disk.
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl Storage {
+    /// These credentials and settings, and no cache.
+    pub fn new(options: BTreeMap<String, String>) -> Self {
+        Storage { options, cache_dir: None }
+    }
+}
+
+crate::setters! {
+    Storage:
+    /// Credentials, endpoint, region and the like.
+    with_options: options = BTreeMap<String, String>;
+    /// Where fetched bytes are kept.
+    with_cache_dir: cache_dir = PathBuf;
+}
+
+/// Values may be secrets: messages and logs show the names alone.
+impl Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.options.keys().collect();
+        f.debug_struct("Storage").field("options", &names).field("cache_dir", &self.cache_dir).finish()
+    }
+}
+
+/// An object's name, size and age, as a listing tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name relative to the source's root, parts joined by `/`.
+    pub name: String,
+    /// Length in bytes.
+    pub size: u64,
+    /// A tag that changes when the content may have changed: modification time in nanoseconds, or a hash of an ETag.
+    pub version: u64,
+}
+
+/// What an object was when it was seen: its length and the tag of [`Entry::version`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// Length in bytes.
+    pub size: u64,
+    /// Changes when the content may have changed.
+    pub version: u64,
+}
+
+/// A root under which objects are found. See the module's contract.
+pub trait Source: Send + Sync + Debug {
+    /// The root as the user would name it.
+    fn uri(&self) -> &str;
+
+    /// Every object below `prefix` (a folder name, or empty), in no particular order, with what could not be listed.
+    fn list(&self, prefix: &str) -> Result<Listing>;
+
+    /// Whether the object exists.
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// Names of what lies directly in `folder` (or in the root, if empty), in no particular order; folders end in
+    /// `/`. Cheap next to [`list`](Self::list): nothing is asked about files, and nothing below is looked at.
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        let prefix =
+            if folder.is_empty() { String::new() } else { format!("{}/", folder.trim_end_matches('/')) };
+        let mut names = std::collections::BTreeSet::new();
+        for entry in self.list(folder)?.entries {
+            let below = entry.name.strip_prefix(&prefix).unwrap_or(&entry.name);
+            let end = below.find('/').map_or(below.len(), |slash| slash + 1);
+            names.insert(below[..end].to_owned());
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    /// Whether reads cross a network, so that it pays to ask for bytes before they are needed.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// What went wrong without harm and should be told once (a cache that cannot be written).
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What listings found and did not give: objects whose keys cannot be names. One error each.
+    fn left_out(&self) -> Vec<Error> {
+        Vec::new()
+    }
+
+    /// How many bytes one request of a [`prefetch`](Self::prefetch) should ask for at most.
+    fn largest_request(&self) -> u64 {
+        8 << 20
+    }
+
+    /// Begins to fetch a range in the background; reads inside it are then served from it, waiting where they must,
+    /// until the ticket is dropped. `seen` is what the object was when the data set was opened, if the caller knows.
+    /// `None` where there is nothing to gain.
+    fn prefetch(&self, _name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<Ticket> {
+        None
+    }
+
+    /// Runs `job` beside the reads ahead of this source, unless the ticket is dropped before it begins. `None`, and the
+    /// job is not done, where there is nothing to gain.
+    fn background(&self, _job: Box<dyn FnOnce() + Send>) -> Option<Ticket> {
+        None
+    }
+
+    /// Forgets what was fetched ahead or kept of these bytes: they turned out to be damaged. The next read gets them
+    /// from where they come from.
+    fn forget(&self, _name: &str, _range: &Range<u64>) {}
+
+    /// What lies directly in `folder` (or in the root, if empty). `None` from sources that list everything below a
+    /// prefix as easily as one folder; [`list`](Self::list) is then the way.
+    fn list_folder(&self, _folder: &str) -> Result<Option<FolderListing>> {
+        Ok(None)
+    }
+
+    /// The version that [`list_folder`](Self::list_folder) would now give the folder, without listing it; `None` if
+    /// it cannot be told, or cannot be relied on to change when the folder does.
+    fn folder_version(&self, _folder: &str) -> Option<FolderVersion> {
+        None
+    }
+
+    /// Opens one object.
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
+
+    /// Opens an object that was seen earlier, or that an index tells of (version 0: any). An error if it is not what it
+    /// was, now or at the first read.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        open_checked(self, name, seen)
+    }
+
+    /// Called once a data set is open: what was remembered for that time (names, small files) is asked for anew.
+    fn settle(&self) {}
+
+    /// Whether a symbolic link makes `name` something outside of this source. Stores have no links.
+    fn leads_outside(&self, _name: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Reads a whole object into `into` (its content is replaced) in as few system calls as the source can. For
+    /// folders of small files, where opening is a good part of the cost.
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        let object = self.open(name)?;
+        into.resize(to_usize(object.size(), self.uri(), name)?, 0);
+        object.read_at(0, into)
+    }
+
+    /// Fills `into` with a whole object that was seen earlier (in a listing) with this length and version; an error
+    /// if it changed since. Sources that cannot tell a version for free check the length only.
+    fn read_unchanged(&self, name: &str, _version: u64, into: &mut [u8]) -> Result<()> {
+        let object = self.open(name)?;
+        if object.size() != into.len() as u64 {
+            return Err(changed(
+                Location::new(self.uri()).with_shard(name),
+                into.len() as u64,
+                object.size(),
+            ));
+        }
+        object.read_at(0, into)
+    }
+}
+
+/// Opens an object and compares it with what was seen.
+fn open_checked(source: &(impl Source + ?Sized), name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+    let object = source.open(name)?;
+    let place = || Location::new(source.uri()).with_shard(name);
+    if object.size() != seen.size {
+        let reason = format!("{} bytes long, {} expected: truncated or replaced", object.size(), seen.size);
+        return Err(Error::data(place(), reason));
+    }
+    if seen.version != 0 && object.version() != seen.version {
+        return Err(changed(place(), seen.size, object.size()));
+    }
+    Ok(object)
+}
+
+/// The right to a range that is fetched ahead of need. Dropping it gives up what has not come and frees what has.
+#[derive(Debug)]
+pub struct Ticket {
+    #[expect(dead_code, reason = "held for what dropping it does")]
+    held: Box<dyn std::any::Any + Send + Sync>,
+}
+
+impl Ticket {
+    /// A ticket that lets go of `held` when it is dropped.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Ticket { held: Box::new(held) }
+    }
+}
+
+/// The error for an object that is not what it was when the data set was opened.
+pub(crate) fn changed(location: Location, before: u64, now: u64) -> Error {
+    let what = if before == now {
+        "was written again".to_owned()
+    } else {
+        format!("had {before} bytes, now has {now}")
+    };
+    Error::data(location, format!("changed since the data set was opened: it {what}"))
+        .with_hint("open the data set again")
+}
+
+/// What a listing found.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The objects.
+    pub entries: Vec<Entry>,
+    /// What could not be looked at (no permission, broken link), one error each.
+    pub problems: Vec<Error>,
+}
+
+/// What tells whether a folder is the one it was, with the same names in it. What the names stand for may change all
+/// the same: a file written again in place does not change its folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderVersion {
+    /// Device and inode: what tells a folder from another one, whatever links lead to it.
+    pub id: (u64, u64),
+    /// Modification time in nanoseconds; 0 if it says nothing.
+    pub changed: u64,
+}
+
+/// What lies directly in one folder.
+#[derive(Clone, Debug, Default)]
+pub struct FolderListing {
+    /// As it was before the folder was read.
+    pub version: FolderVersion,
+    /// The files, by their names relative to the source's root.
+    pub entries: Vec<Entry>,
+    /// The folders, by their own names.
+    pub folders: Vec<String>,
+    /// What could not be looked at (no permission, broken link), one error each.
+    pub problems: Vec<Error>,
+}
+
+/// One open object. See the module's contract.
+pub trait Object: Send + Sync + Debug {
+    /// Length in bytes, as at opening.
+    fn size(&self) -> u64;
+
+    /// The tag that [`Entry::version`] has for it, as at opening; 0 if the source cannot tell.
+    fn version(&self) -> u64 {
+        0
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// A range to keep for long (an index), read into memory: what is not ours may be changed or cut under us, and a
+    /// mapping of it would then end the process.
+    fn hold(&self, range: Range<u64>) -> Result<Held>;
+}
+
+/// Bytes that stay: read into memory, or mapped from a file of our own.
+#[derive(Debug, Clone)]
+pub enum Held {
+    /// Read into memory.
+    Owned(Arc<Vec<u8>>),
+    /// Mapped from a file that nobody changes.
+    #[expect(private_interfaces, reason = "a mapping is only ever used as the bytes it derefs to")]
+    Mapped(Arc<Mapping>),
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Held::Owned(bytes) => bytes,
+            Held::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+/// The user's folder for what can be made or fetched again: `$FEEDLINE_CACHE_DIR`, else where the system keeps caches.
+pub(crate) fn cache_root() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("FEEDLINE_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|p| p.join("feedline")))
+        .or_else(|| set("HOME").map(|p| p.join(".cache/feedline")))
+}
+
+/// Zeroed memory for `length` bytes of a file or object.
+pub(crate) fn room_for(length: u64, uri: &str, name: &str) -> Result<Vec<u8>> {
+    let mut room = Vec::new();
+    let count = to_usize(length, uri, name)?;
+    room.try_reserve_exact(count).map_err(|_| {
+        Error::out_of_memory(length, format!("reading {}", Location::new(uri).with_shard(name)))
+    })?;
+    room.resize(count, 0);
+    Ok(room)
+}
+
+/// A length that must fit in memory.
+pub(crate) fn to_usize(length: u64, uri: &str, name: &str) -> Result<usize> {
+    usize::try_from(length).map_err(|_| {
+        Error::data(Location::new(uri).with_shard(name), format!("{length} bytes do not fit in memory"))
+    })
+}
+
+/// The error for a range that reaches past the end.
+pub(crate) fn past_end(location: Location, range: &Range<u64>, size: u64) -> Error {
+    let offset = range.start;
+    Error::data(
+        location.with_offset(offset),
+        format!(
+            "bytes {}..{} asked, but the file ends at {size}: it is truncated or was replaced",
+            range.start, range.end
+        ),
+    )
+}
+
+#[cfg(test)]
+mod conformance;

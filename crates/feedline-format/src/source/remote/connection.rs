@@ -1,0 +1,218 @@
+//! One process's connection to a store, and the patience with which it is asked.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::{Either, select};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use super::address::Address;
+use super::fault::{Fault, Tried, Trouble};
+use super::options::{Hedge, Options, Transfer};
+use super::runtime;
+use super::staged::Stage;
+use super::store::{self, Opened};
+use crate::error::{Error, Location, Result};
+use crate::source::wanted::given_up;
+
+/// Recent times to the first byte, for `hedge_after="auto"`.
+const REMEMBERED: usize = 128;
+
+/// Fewer say nothing about the slowest twentieth.
+const ENOUGH: usize = 20;
+
+/// How often a waiting thread looks whether it is still wanted.
+pub(super) const LISTEN_EVERY: Duration = Duration::from_millis(50);
+
+/// The first pause between tries; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// So many bytes since the last failure are progress: the count of tries begins anew.
+const PROGRESS: u64 = 1 << 20;
+
+/// What one process needs to ask a store.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) process: u32,
+    pub(super) runtime: Handle,
+    pub(super) stage: Stage,
+    address: Address,
+    options: Options,
+    /// Replaced when credentials are renewed.
+    opened: Mutex<Arc<Opened>>,
+    /// Whether the store has ever answered.
+    reached: AtomicBool,
+    first_bytes: Mutex<VecDeque<Duration>>,
+    /// Requests of reads ahead that may run at once; served in the order in which they were asked for.
+    pub(super) slots: Arc<Semaphore>,
+}
+
+impl Connection {
+    pub(super) fn new(address: &Address, options: &Options) -> Result<Self> {
+        let no_runtime = |e| Error::storage("starting network threads for", Location::new(address.uri()), e);
+        Ok(Connection {
+            process: std::process::id(),
+            runtime: runtime::handle().map_err(no_runtime)?,
+            stage: Stage::default(),
+            opened: Mutex::new(Arc::new(store::open(address, options)?)),
+            address: address.clone(),
+            options: options.clone(),
+            reached: AtomicBool::new(false),
+            first_bytes: Mutex::default(),
+            slots: Arc::new(Semaphore::new(options.transfer.parallel_parts)),
+        })
+    }
+
+    /// Waits for `work` on this thread, or until nobody wants it any more.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(|| self.wait_for(work)))
+            .unwrap_or_else(|panic| Err(self.broken_task(&*panic)))
+    }
+
+    fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(flag) = given_up() else { return runtime::wait(&self.runtime, work) };
+        let watch = async move {
+            while !flag.load(Ordering::Relaxed) {
+                tokio::time::sleep(LISTEN_EVERY).await;
+            }
+        };
+        match runtime::wait(&self.runtime, select(pin!(work), pin!(watch))) {
+            Either::Left((done, _)) => done,
+            Either::Right(((), _)) => Err(Error::Closed("the read was given up".to_owned())),
+        }
+    }
+
+    /// The error for a task of this connection that panicked.
+    pub(super) fn broken_task(&self, panic: &(dyn std::any::Any + Send)) -> Error {
+        Error::storage("reading", Location::new(self.address.uri()), runtime::panicked(panic))
+    }
+
+    pub(super) fn transfer(&self) -> &Transfer {
+        &self.options.transfer
+    }
+
+    pub(super) fn opened(&self) -> Arc<Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that the store answered, and after how long.
+    pub(super) fn answered(&self, after: Duration) {
+        self.reached.store(true, Ordering::Relaxed);
+        let mut recent = self.first_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() == REMEMBERED {
+            recent.pop_front();
+        }
+        recent.push_back(after);
+    }
+
+    /// When to ask a second time.
+    pub(super) fn hedge_after(&self) -> Option<Duration> {
+        match self.options.transfer.hedge {
+            Hedge::Off => None,
+            Hedge::After(time) => Some(time),
+            Hedge::Auto => {
+                let recent = self.first_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                if recent.len() < ENOUGH {
+                    return None;
+                }
+                let mut sorted: Vec<Duration> = recent.iter().copied().collect();
+                sorted.sort_unstable();
+                Some(sorted[sorted.len() * 95 / 100].max(Duration::from_millis(5)))
+            }
+        }
+    }
+
+    /// Reads credentials again and connects anew. If that fails, the old connection stays.
+    fn renew(&self) {
+        if let Ok(opened) = store::open(&self.address, &self.options) {
+            *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(opened);
+        }
+    }
+}
+
+/// How long one piece of work has been tried, and how much longer it may be.
+#[derive(Debug)]
+pub(super) struct Patience<'a> {
+    connection: &'a Connection,
+    action: &'static str,
+    place: Location,
+    /// The object's length as it was seen before, if it was.
+    known: Option<u64>,
+    begun: Instant,
+    tries: u32,
+    /// Those among them that ended with a plain "no".
+    refusals: u32,
+    received: u64,
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        action: &'static str,
+        place: Location,
+        known: Option<u64>,
+    ) -> Self {
+        Patience {
+            connection,
+            action,
+            place,
+            known,
+            begun: Instant::now(),
+            tries: 0,
+            refusals: 0,
+            received: 0,
+        }
+    }
+
+    /// After a failure: waits before the next try, or gives the error if there shall be none. `received` counts all
+    /// bytes that came so far.
+    pub(super) async fn endure(&mut self, mut trouble: Trouble, received: u64) -> Result<()> {
+        if received >= self.received + PROGRESS {
+            (self.received, self.tries, self.begun) = (received, 0, Instant::now());
+        }
+        self.tries += 1;
+        self.refusals += u32::from(trouble.is_refusal());
+        let connection = self.connection;
+        let (opened, limits) = (connection.opened(), connection.transfer());
+        let reached = connection.reached.load(Ordering::Relaxed);
+        let pause = self.pause();
+        let over = self.tries > limits.retries || self.begun.elapsed() + pause > limits.retry_for;
+        if over || !trouble.passes(self.refusals, self.known.is_some(), reached, &opened.identity) {
+            let tried = Tried { times: self.tries, seconds: self.begun.elapsed().as_secs_f64() };
+            let before = self.known.unwrap_or_default();
+            if let Trouble::Refused(fault) = &mut trouble {
+                fault.words = connection.options.hide(&fault.words);
+            }
+            return Err(trouble.into_error(self.action, self.place.clone(), before, &opened, &tried));
+        }
+        if trouble.wants_new_credentials() {
+            connection.renew();
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    /// The same, for an error of the store.
+    pub(super) async fn endure_error(&mut self, error: &object_store::Error, received: u64) -> Result<()> {
+        self.endure(Trouble::Refused(Fault::new(error)), received).await
+    }
+
+    /// The same, for an answer that did not come in time.
+    pub(super) async fn endure_stall(&mut self, received: u64) -> Result<()> {
+        self.endure(Trouble::Stalled(self.connection.transfer().stall), received).await
+    }
+
+    /// Between half and all of a time that doubles with each try: many clients must not come back at once.
+    fn pause(&self) -> Duration {
+        let doubled = FIRST_PAUSE * 2u32.pow(self.tries.saturating_sub(1).min(16));
+        let most = doubled.min(LONGEST_PAUSE);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
+        most.mul_f64(0.5 + 0.5 * f64::from(now % 1000) / 1000.0)
+    }
+}

@@ -1,0 +1,326 @@
+//! Plain http without anything between the socket and the memory that the bytes are for.
+//!
+//! A client for all of http reads into a buffer of its own, from which bytes must be copied once more: where a server is
+//! fast that copy is a quarter of the work. This one asks for objects over `http://` and nothing else; whatever is not a
+//! plain answer (a redirect, a body without a length) it leaves to the other.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use object_store::HeaderMap;
+use object_store::client::{HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::landing::Landing;
+
+/// Connections that are kept for the next request are kept so long.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// The longest head of an answer.
+const MOST_HEAD: usize = 64 << 10;
+
+/// Bytes that land nowhere in particular come in pieces of at most this size, through memory that is used again.
+const PIECE: usize = 256 << 10;
+
+/// Connections of one process to web servers.
+#[derive(Debug)]
+pub(super) struct Direct {
+    idle: Arc<Pool>,
+    /// Sent with every request.
+    headers: HeaderMap,
+    connect: Duration,
+    /// Set when an answer was not plain: the other client then asks for everything.
+    unfit: AtomicBool,
+}
+
+/// Connections that are free, by server.
+#[derive(Debug, Default)]
+struct Pool(Mutex<HashMap<String, Vec<(TcpStream, Instant)>>>);
+
+impl Pool {
+    fn take(&self, server: &str) -> Option<TcpStream> {
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = pool.get_mut(server)?;
+        // The last one in is the likeliest to live.
+        let (stream, since) = free.pop()?;
+        if since.elapsed() < IDLE {
+            return Some(stream);
+        }
+        free.clear();
+        None
+    }
+
+    fn put(&self, server: &str, stream: TcpStream) {
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.entry(server.to_owned()).or_default().push((stream, Instant::now()));
+    }
+}
+
+fn failed(kind: HttpErrorKind, error: io::Error) -> HttpError {
+    HttpError::new(kind, error)
+}
+
+fn odd(reason: &'static str) -> HttpError {
+    failed(HttpErrorKind::Request, io::Error::new(io::ErrorKind::InvalidData, reason))
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+struct Head {
+    status: u16,
+    headers: HashMap<String, String>,
+}
+
+impl Head {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next()?.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
+        let header = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        };
+        Some(Head { status, headers: lines.filter_map(header).collect() })
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The body's length, if this is an answer that can be taken as it is.
+    fn plain_length(&self) -> Option<u64> {
+        let plain = !(300..400).contains(&self.status) && self.get("transfer-encoding").is_none();
+        self.get("content-length").filter(|_| plain)?.parse().ok()
+    }
+}
+
+impl Direct {
+    pub(super) fn new(headers: HeaderMap, connect: Duration) -> Self {
+        Direct { idle: Arc::default(), headers, connect, unfit: AtomicBool::new(false) }
+    }
+
+    /// Asks. `None` if the other client must.
+    pub(super) async fn get(&self, request: &HttpRequest) -> Result<Option<HttpResponse>, HttpError> {
+        let authority = request.uri().authority().map(ToString::to_string);
+        let Some(server) = authority.filter(|_| !self.unfit.load(Ordering::Relaxed)) else {
+            return Ok(None);
+        };
+        let text = self.text(request, &server);
+        // A connection that was kept may have been closed meanwhile.
+        if let Some(mut stream) = self.idle.take(&server)
+            && let Ok((head, rest)) = exchange(&mut stream, &text).await
+        {
+            return self.answer(request, server, stream, &head, rest);
+        }
+        let mut stream = self.connect(&server).await?;
+        let (head, rest) = exchange(&mut stream, &text).await?;
+        self.answer(request, server, stream, &head, rest)
+    }
+
+    async fn connect(&self, server: &str) -> Result<TcpStream, HttpError> {
+        let with_port = if server.rsplit(']').next().is_some_and(|end| end.contains(':')) {
+            server.to_owned()
+        } else {
+            format!("{server}:80")
+        };
+        let connecting = tokio::time::timeout(self.connect, TcpStream::connect(with_port));
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "tcp connect error: nobody answered in time");
+        let stream = connecting.await.map_err(late).and_then(|connected| connected);
+        let stream = stream.map_err(|error| failed(HttpErrorKind::Connect, error))?;
+        stream.set_nodelay(true).map_err(|error| failed(HttpErrorKind::Connect, error))?;
+        Ok(stream)
+    }
+
+    fn text(&self, request: &HttpRequest, server: &str) -> Vec<u8> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let mut text = format!("GET {path} HTTP/1.1\r\n").into_bytes();
+        if !request.headers().contains_key("host") {
+            text.extend_from_slice(format!("host: {server}\r\n").as_bytes());
+        }
+        let general = self.headers.iter().filter(|(name, _)| !request.headers().contains_key(*name));
+        for (name, value) in request.headers().iter().chain(general) {
+            text.extend_from_slice(name.as_str().as_bytes());
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value.as_bytes());
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(b"\r\n");
+        text
+    }
+
+    fn answer(
+        &self,
+        request: &HttpRequest,
+        server: String,
+        stream: TcpStream,
+        head: &Head,
+        first: Bytes,
+    ) -> Result<Option<HttpResponse>, HttpError> {
+        let Some(length) = head.plain_length() else {
+            self.unfit.store(true, Ordering::Relaxed);
+            return Ok(None);
+        };
+        // The words of a refusal must not land among the bytes of an object.
+        let landing = request.extensions().get::<Landing>().filter(|_| head.status == 206).cloned();
+        let room = landing.and_then(|landing| Some((landing.take(length as usize)?, landing)));
+        let (buffer, landing) = room.map_or((BytesMut::new(), None), |(room, landing)| (room, Some(landing)));
+        let keep = !head.get("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
+        let pool = keep.then(|| (self.idle.clone(), server));
+        let body = Incoming { stream: Some(stream), pool, left: length, first, buffer, landing };
+        let mut answer = HttpResponse::new(HttpResponseBody::new(body));
+        *answer.status_mut() = head.status.try_into().map_err(|_| odd("an impossible status"))?;
+        *answer.headers_mut() =
+            HeaderMap::try_from(&head.headers).map_err(|_| odd("an impossible header in the answer"))?;
+        Ok(Some(answer))
+    }
+}
+
+/// Sends a request and reads the head of the answer; what came of the body with it is the second.
+async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), HttpError> {
+    let broken = |error| failed(HttpErrorKind::Interrupted, error);
+    stream.write_all(text).await.map_err(broken)?;
+    let mut read = BytesMut::with_capacity(4096);
+    loop {
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let head = read.split_to(end + 4);
+            let head = Head::parse(&head[..end]).ok_or_else(|| odd("the answer is not http"))?;
+            return Ok((head, read.freeze()));
+        }
+        if read.len() > MOST_HEAD {
+            return Err(odd("the head of the answer has no end"));
+        }
+        if stream.read_buf(&mut read).await.map_err(broken)? == 0 {
+            let reason = "the connection was closed before an answer came";
+            return Err(broken(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
+        }
+    }
+}
+
+/// A body on its way.
+#[derive(Debug)]
+struct Incoming {
+    /// Gone back to the pool when all has come.
+    stream: Option<TcpStream>,
+    pool: Option<(Arc<Pool>, String)>,
+    left: u64,
+    /// Came with the head.
+    first: Bytes,
+    /// Pieces are split off as they come: it is empty in between.
+    buffer: BytesMut,
+    landing: Option<Landing>,
+}
+
+impl Incoming {
+    /// What came with the head.
+    fn first(&mut self) -> Bytes {
+        let length = (self.first.len() as u64).min(self.left) as usize;
+        let first = self.first.split_to(length);
+        self.first = Bytes::new();
+        if self.landing.is_none() {
+            return first;
+        }
+        self.buffer.extend_from_slice(&first);
+        self.buffer.split().freeze()
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Ok(self.first()));
+        }
+        if self.landing.is_none() && self.buffer.capacity() == 0 {
+            self.buffer.reserve((self.left as usize).min(PIECE));
+        }
+        let room = (self.left as usize).min(self.buffer.capacity());
+        let Some(stream) = &self.stream else { return Poll::Ready(Ok(Bytes::new())) };
+        loop {
+            match stream.try_read_buf(&mut (&mut self.buffer).limit(room)) {
+                Ok(0) => {
+                    let reason = "unexpected end of file: the connection ended in the middle of a body";
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
+                }
+                Ok(_) => return Poll::Ready(Ok(self.buffer.split().freeze())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(stream.poll_read_ready(context))?;
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let piece = match ready!(self.poll_piece(context)) {
+            Ok(piece) => piece,
+            Err(error) => {
+                self.stream = None;
+                self.left = 0;
+                return Poll::Ready(Some(Err(failed(HttpErrorKind::Interrupted, error))));
+            }
+        };
+        self.left -= piece.len() as u64;
+        if self.left == 0
+            && let (Some(stream), Some((pool, server))) = (self.stream.take(), self.pool.take())
+        {
+            pool.put(&server, stream);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let Some(landing) = &self.landing {
+            landing.give_back(std::mem::take(&mut self.buffer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_understood_or_refused() {
+        let head =
+            Head::parse(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"a:b\"").unwrap();
+        assert_eq!((head.status, head.plain_length(), head.get("etag")), (206, Some(5), Some("\"a:b\"")));
+        for (text, length) in [
+            (&b"HTTP/1.1 302 Found\r\nContent-Length: 5"[..], None),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", None),
+            (b"HTTP/1.1 200 OK", None),
+            (b"HTTP/1.0 404 No\r\ncontent-length:0", Some(0)),
+        ] {
+            assert_eq!(Head::parse(text).unwrap().plain_length(), length);
+        }
+        for text in [&b"\xff\xfe"[..], b"", b"HTTP/2 200", b"HTTP/1.1", b"HTTP/1.1 x y"] {
+            assert!(Head::parse(text).is_none(), "{text:?}");
+        }
+    }
+}

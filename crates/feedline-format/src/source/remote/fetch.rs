@@ -1,0 +1,325 @@
+//! Bytes of one object: asked for, resumed where they broke off, never mixed from two versions.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, BoxStream};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+
+use super::connection::{Connection, Patience};
+use super::fault::{Fault, Kind, Trouble};
+use super::landing::Landing;
+use super::store::Opened;
+use crate::error::{Location, Result};
+use crate::sample::Fingerprint;
+use crate::source::{changed, to_usize};
+
+/// What an object was when it was first seen: every later answer must agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pin {
+    pub(super) size: u64,
+    tag: Tag,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tag {
+    /// As the store told.
+    Told { etag: Option<String>, modified: i64 },
+    /// The number we made of it.
+    Version(u64),
+    /// Nobody has told yet: the first answer does.
+    Any,
+}
+
+impl Pin {
+    /// What the store says of the object now.
+    pub(super) fn of(meta: &ObjectMeta) -> Self {
+        Pin {
+            size: meta.size,
+            tag: Tag::Told { etag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() },
+        }
+    }
+
+    /// What an earlier listing said, or an index that knows the length alone (version 0).
+    pub(super) fn seen(size: u64, version: u64) -> Self {
+        Pin { size, tag: if version == 0 { Tag::Any } else { Tag::Version(version) } }
+    }
+
+    /// A number that changes with the object: from its ETag, or from its time where ETags are not known to all. `None`
+    /// if nobody told.
+    pub(super) fn version(&self, by_time: bool) -> Option<u64> {
+        match &self.tag {
+            Tag::Any => None,
+            Tag::Version(version) => Some(*version),
+            Tag::Told { etag: Some(etag), .. } if !by_time => Some(etag_version(etag)),
+            Tag::Told { modified, .. } => Some(time_version(*modified)),
+        }
+    }
+
+    /// Whether the store told an ETag.
+    pub(super) fn is_tagged(&self) -> bool {
+        self.etag().is_some()
+    }
+
+    fn etag(&self) -> Option<&str> {
+        match &self.tag {
+            Tag::Told { etag, .. } => etag.as_deref(),
+            Tag::Version(_) | Tag::Any => None,
+        }
+    }
+
+    /// Whether both are the same version of an object. Some stores tell the ETag in answers to reads but not in
+    /// listings: then the time decides.
+    pub(super) fn agrees(&self, other: &Pin) -> bool {
+        let same = match (&self.tag, &other.tag) {
+            (Tag::Any, _) | (_, Tag::Any) => true,
+            (Tag::Told { etag: Some(one), .. }, Tag::Told { etag: Some(two), .. }) => one == two,
+            (Tag::Told { modified: one, .. }, Tag::Told { modified: two, .. }) => one == two,
+            (Tag::Version(one), Tag::Version(two)) => one == two,
+            (Tag::Version(version), Tag::Told { etag, modified })
+            | (Tag::Told { etag, modified }, Tag::Version(version)) => {
+                etag.as_deref().is_some_and(|etag| etag_version(etag) == *version)
+                    || time_version(*modified) == *version
+            }
+        };
+        same && self.size == other.size
+    }
+}
+
+fn etag_version(etag: &str) -> u64 {
+    let plain = etag.trim_start_matches("W/").trim_matches('"');
+    digest(&[b"etag", plain.as_bytes()])
+}
+
+fn time_version(seconds: i64) -> u64 {
+    digest(&[b"time", &seconds.to_le_bytes()])
+}
+
+fn digest(pieces: &[&[u8]]) -> u64 {
+    let Fingerprint(bytes) = Fingerprint::of(pieces.iter().copied());
+    u64::from_le_bytes(bytes[..8].try_into().expect("a fingerprint has sixteen bytes"))
+}
+
+/// One range of one object.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    pub(super) path: Path,
+    pub(super) place: Location,
+    pub(super) range: Range<u64>,
+    /// What the object must be; `None` takes it as it is.
+    pub(super) pin: Option<Pin>,
+    /// Where the bytes shall lie, if they are to stay.
+    pub(super) landing: Option<Landing>,
+}
+
+impl Connection {
+    /// What the store knows of an object; `None` if there is none.
+    pub(super) async fn head(&self, path: &Path, place: Location) -> Result<Option<Pin>> {
+        let mut patience = Patience::new(self, "opening", place, None);
+        let mut head = true;
+        loop {
+            let (opened, begun) = (self.opened(), Instant::now());
+            let range = (!head).then_some(GetRange::Bounded(0..1));
+            let options = GetOptions { head, range, ..GetOptions::default() };
+            match tokio::time::timeout(self.transfer().stall, opened.in_turn().get_opts(path, options)).await
+            {
+                Ok(Ok(got)) => {
+                    self.answered(begun.elapsed());
+                    return Ok(Some(Pin::of(&got.meta)));
+                }
+                Ok(Err(object_store::Error::NotFound { .. })) => return Ok(None),
+                // The answer to HEAD has no body that could say why, and an expired token is worth another try.
+                Ok(Err(error)) if head && Fault::new(&error).kind == Kind::Denied => head = false,
+                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
+                Err(_) => patience.endure_stall(0).await?,
+            }
+        }
+    }
+
+    /// Gives `sink` the bytes of a range, in order, each once, in pieces as they come, with the version they are of.
+    pub(super) async fn fetch(&self, want: Want, mut sink: impl FnMut(&Pin, Bytes) + Send) -> Result<()> {
+        let wanted = want.range.end - want.range.start;
+        let mut patience =
+            Patience::new(self, "reading", want.place.clone(), want.pin.as_ref().map(|pin| pin.size));
+        let (mut received, mut pin) = (0, want.pin.clone());
+        while received < wanted {
+            let left = want.range.start + received..want.range.end;
+            if let Err(trouble) = self.attempt(&want, left, &mut pin, &mut received, &mut sink).await {
+                patience.endure(trouble, received).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One request: what comes is counted and passed on, whatever ends it.
+    async fn attempt(
+        &self,
+        want: &Want,
+        range: Range<u64>,
+        pin: &mut Option<Pin>,
+        received: &mut u64,
+        sink: &mut (impl FnMut(&Pin, Bytes) + Send),
+    ) -> Result<(), Trouble> {
+        let (opened, begun) = (self.opened(), Instant::now());
+        let stall = self.transfer().stall;
+        let mut options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: pin.as_ref().and_then(Pin::etag).map(str::to_owned),
+            ..GetOptions::default()
+        };
+        if let Some(landing) = &want.landing {
+            options.extensions.insert(landing.clone());
+        }
+        let answer = tokio::time::timeout(stall, self.ask(&opened, &want.path, options)).await;
+        let got = match answer.map_err(|_| Trouble::Stalled(stall))? {
+            Ok(got) => got,
+            Err(object_store::Error::Precondition { .. }) => {
+                return Err(Trouble::Changed(pin.as_ref().map_or(0, |pin| pin.size)));
+            }
+            Err(error) => return Err(refused(&error, pin.as_ref(), &range)),
+        };
+        self.answered(begun.elapsed());
+        let now = Pin::of(&got.meta);
+        if pin.as_ref().is_some_and(|before| !before.agrees(&now)) {
+            return Err(Trouble::Changed(now.size));
+        }
+        // From now on the ETag is known, and asked for.
+        *pin = Some(now.clone());
+        self.drain(got.into_stream(), &now, range, received, sink).await
+    }
+
+    async fn drain(
+        &self,
+        mut body: BoxStream<'static, object_store::Result<Bytes>>,
+        pin: &Pin,
+        range: Range<u64>,
+        received: &mut u64,
+        sink: &mut (impl FnMut(&Pin, Bytes) + Send),
+    ) -> Result<(), Trouble> {
+        let stall = self.transfer().stall;
+        let wanted = range.end - range.start;
+        let mut here = 0;
+        while here < wanted {
+            match tokio::time::timeout(stall, body.next()).await.map_err(|_| Trouble::Stalled(stall))? {
+                Some(Ok(mut piece)) => {
+                    let length = (piece.len() as u64).min(wanted - here);
+                    piece.truncate(length as usize);
+                    sink(pin, piece);
+                    here += length;
+                    *received += length;
+                }
+                Some(Err(error)) => {
+                    let fault = Fault::new(&error);
+                    return Err(Trouble::Refused(Fault { kind: Kind::Passing, ..fault }));
+                }
+                None => return Err(Trouble::Cut { received: here, wanted }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks, and asks again beside it if the answer takes unusually long; the first answer counts.
+    async fn ask(
+        &self,
+        opened: &Opened,
+        path: &Path,
+        options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        let first = Box::pin(opened.in_turn().get_opts(path, options.clone()));
+        let Some(after) = self.hedge_after() else { return first.await };
+        let first = match select(first, Box::pin(tokio::time::sleep(after))).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(((), first)) => first,
+        };
+        let second = Box::pin(opened.in_turn().get_opts(path, options));
+        match select(first, second).await {
+            Either::Left((Ok(got), _)) | Either::Right((Ok(got), _)) => Ok(got),
+            Either::Left((Err(_), second)) => second.await,
+            Either::Right((Err(_), first)) => first.await,
+        }
+    }
+
+    /// Fills `into` (not empty) with the bytes from the want's start on, large ranges in parallel parts; all of one
+    /// version, which it gives.
+    pub(super) async fn fill(&self, want: Want, into: &mut [u8]) -> Result<Pin> {
+        let (part, parallel) = (self.transfer().part_size, self.transfer().parallel_parts);
+        let (start, place) = (want.range.start, want.place.clone());
+        let parts = into.chunks_mut(part as usize).enumerate().map(|(number, room)| {
+            let from = start + number as u64 * part;
+            let want = Want { range: from..from + room.len() as u64, ..want.clone() };
+            async move {
+                let (mut at, mut told) = (0, None);
+                self.fetch(want, |pin, piece| {
+                    room[at..at + piece.len()].copy_from_slice(&piece);
+                    at += piece.len();
+                    told.get_or_insert_with(|| pin.clone());
+                })
+                .await?;
+                Ok(told.expect("parts are not empty"))
+            }
+        });
+        let mut running = stream::iter(parts).buffer_unordered(parallel);
+        let mut first: Option<Pin> = None;
+        while let Some(done) = running.next().await {
+            let pin: Pin = done?;
+            let first = first.get_or_insert_with(|| pin.clone());
+            if !first.agrees(&pin) {
+                return Err(changed(place, first.size, pin.size));
+            }
+        }
+        Ok(first.expect("there is a part"))
+    }
+
+    /// All of an object, without asking for its length first.
+    pub(super) async fn whole(&self, path: &Path, place: Location, into: &mut Vec<u8>) -> Result<Pin> {
+        let mut patience = Patience::new(self, "reading", place.clone(), None);
+        loop {
+            let (opened, begun) = (self.opened(), Instant::now());
+            let stall = self.transfer().stall;
+            let got = match tokio::time::timeout(stall, self.ask(&opened, path, GetOptions::default())).await
+            {
+                Ok(Ok(got)) => got,
+                Ok(Err(error)) => {
+                    patience.endure_error(&error, 0).await?;
+                    continue;
+                }
+                Err(_) => {
+                    patience.endure_stall(0).await?;
+                    continue;
+                }
+            };
+            self.answered(begun.elapsed());
+            let pin = Pin::of(&got.meta);
+            into.clear();
+            let size = to_usize(pin.size, &place.uri, path.as_ref())?;
+            if pin.size > self.transfer().part_size {
+                // Long: several connections are faster than this one.
+                drop(got);
+                into.resize(size, 0);
+                let range = 0..pin.size;
+                let want = Want { path: path.clone(), place, range, pin: Some(pin), landing: None };
+                return self.fill(want, into).await;
+            }
+            into.reserve_exact(size);
+            let (mut received, mut sink) = (0, |_: &Pin, piece: Bytes| into.extend_from_slice(&piece));
+            match self.drain(got.into_stream(), &pin, 0..pin.size, &mut received, &mut sink).await {
+                Ok(()) => return Ok(pin),
+                Err(trouble) => patience.endure(trouble, received).await?,
+            }
+        }
+    }
+}
+
+/// A range that the server says is not there belongs to an object that became shorter.
+fn refused(error: &object_store::Error, pin: Option<&Pin>, range: &Range<u64>) -> Trouble {
+    let fault = Fault::new(error);
+    let past_end = fault.words.contains("status code: 416") || fault.words.contains("InvalidRange");
+    match pin {
+        Some(pin) if past_end && range.end <= pin.size => Trouble::Changed(range.start),
+        _ => Trouble::Refused(fault),
+    }
+}

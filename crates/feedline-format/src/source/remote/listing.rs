@@ -1,0 +1,127 @@
+//! What lies below a name: page by page, with folder markers left out and odd keys told of.
+
+use std::collections::HashSet;
+
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{ListResult, ObjectMeta};
+
+use super::connection::{Connection, Patience};
+use super::wire::Odd;
+use crate::error::{Location, Result};
+use crate::source::Entry;
+
+/// What Hadoop puts beside a folder: an empty object of the folder's name and this.
+const HADOOP_MARKER: &str = "_$folder$";
+
+/// Objects, and keys that cannot be names.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) objects: Vec<ObjectMeta>,
+    pub(super) odd: Vec<Odd>,
+    markers: usize,
+}
+
+impl Listed {
+    /// Whether nothing at all lies there, not even a marker.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.objects.is_empty() && self.odd.is_empty() && self.markers == 0
+    }
+
+    fn add(&mut self, meta: ObjectMeta) {
+        match Odd::recognise(meta.location.as_ref()) {
+            // What the S3 console and s3fs put where a folder begins.
+            Some(odd) if meta.size == 0 && is_marker(&odd.0) => self.markers += 1,
+            Some(odd) => self.odd.push(odd),
+            None => self.objects.push(meta),
+        }
+    }
+}
+
+/// Whether a key is a folder's name and a slash.
+fn is_marker(key: &str) -> bool {
+    key.strip_suffix('/').is_some_and(|folder| !folder.split('/').any(str::is_empty))
+}
+
+/// Objects below `prefix`; a broken listing goes on after the last name it gave.
+pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Location) -> Result<Listed> {
+    let mut patience = Patience::new(connection, "listing", place, None);
+    let mut found = Listed::default();
+    'again: loop {
+        let opened = connection.opened();
+        let mut pages = match found.objects.last() {
+            Some(last) => opened.store.list_with_offset(Some(prefix), &last.location),
+            None => opened.store.list(Some(prefix)),
+        };
+        // Those after the last plain name come again.
+        let last = found.objects.last().map(|meta| meta.location.to_string());
+        found.odd.retain(|odd| last.as_ref().is_some_and(|last| odd.0 <= *last));
+        loop {
+            let received = found.objects.len() as u64 * 1024;
+            match tokio::time::timeout(connection.transfer().stall, pages.next()).await {
+                Ok(Some(Ok(meta))) => found.add(meta),
+                Ok(None) => return Ok(found),
+                Ok(Some(Err(error))) => {
+                    patience.endure_error(&error, received).await?;
+                    continue 'again;
+                }
+                Err(_) => {
+                    patience.endure_stall(received).await?;
+                    continue 'again;
+                }
+            }
+        }
+    }
+}
+
+/// What lies directly in `folder`.
+pub(super) async fn folder(connection: &Connection, folder: &Path, place: Location) -> Result<Folder> {
+    let mut patience = Patience::new(connection, "listing", place, None);
+    loop {
+        let opened = connection.opened();
+        let listing = opened.store.list_with_delimiter(Some(folder));
+        match tokio::time::timeout(connection.transfer().stall * 4, listing).await {
+            Ok(Ok(found)) => return Ok(names(found)),
+            Ok(Err(error)) => patience.endure_error(&error, 0).await?,
+            Err(_) => patience.endure_stall(0).await?,
+        }
+    }
+}
+
+/// What lies directly in a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    /// Names; those of folders end in a slash.
+    pub(super) names: Vec<String>,
+    pub(super) odd: Vec<Odd>,
+    /// Whether there is such a folder: something lies in it, if only a marker.
+    pub(super) exists: bool,
+}
+
+fn names(listed: ListResult) -> Folder {
+    let (mut found, mut folders) = (Listed::default(), Vec::new());
+    listed.objects.into_iter().for_each(|meta| found.add(meta));
+    for path in listed.common_prefixes {
+        match Odd::recognise(path.as_ref()) {
+            Some(odd) => found.odd.push(odd),
+            None => folders.push(path),
+        }
+    }
+    let marks = |path: &Path| folders.contains(path) || path.as_ref().ends_with(HADOOP_MARKER);
+    let real = |meta: &&ObjectMeta| meta.size > 0 || !marks(&meta.location);
+    let last = |path: &Path| path.filename().map(str::to_owned);
+    let objects = found.objects.iter().filter(real).filter_map(|meta| last(&meta.location));
+    let names = objects.chain(folders.iter().filter_map(|path| last(path).map(|name| name + "/"))).collect();
+    let exists = !found.is_nothing() || !folders.is_empty();
+    Folder { names, odd: found.odd, exists }
+}
+
+/// Some tools put an empty object where a folder begins; it is nobody's sample.
+pub(super) fn without_markers(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let folders: HashSet<String> = entries
+        .iter()
+        .flat_map(|e| e.name.match_indices('/').map(|(at, _)| e.name[..at].to_owned()).collect::<Vec<_>>())
+        .collect();
+    entries.retain(|e| e.size > 0 || !(folders.contains(&e.name) || e.name.ends_with(HADOOP_MARKER)));
+    entries
+}

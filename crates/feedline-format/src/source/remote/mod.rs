@@ -1,0 +1,421 @@
+//! Objects in S3 and its like, Google Cloud Storage, Azure, and behind http(s).
+//!
+//! Async ends in this folder: nothing else names `tokio`, `object_store`, `bytes` or `futures_util`
+//! (`tests/layering.rs` sees to it). Outside, a read blocks the thread that needs the bytes; what the loader's order
+//! makes foreseeable is fetched beforehand through [`Source::prefetch`].
+//!
+//! Every answer must agree with what the object was when it was first seen (ETag, or time of change, and length):
+//! bytes of two versions are never mixed, not even when a body breaks off and is resumed.
+
+mod address;
+mod connection;
+mod direct;
+mod fault;
+mod fetch;
+mod landing;
+mod listing;
+mod options;
+mod profile;
+mod runtime;
+mod staged;
+mod store;
+mod upload;
+mod wire;
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+pub(crate) use self::address::{Address, Scheme};
+use self::connection::Connection;
+use self::fetch::{Pin, Want};
+use self::listing::Folder;
+use self::options::Options;
+pub(crate) use self::options::{bytes, seconds};
+pub(super) use self::runtime::hold;
+use self::wire::Odd;
+use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, changed, past_end, room_for};
+use crate::error::{Error, Location, Result};
+
+/// A bucket and a prefix in it, or a web server and a folder of it.
+#[derive(Debug)]
+pub struct RemoteSource {
+    address: Address,
+    uri: String,
+    line: Arc<Line>,
+    /// What was found, while a data set is being opened: every format asks for the same few things, and each answer
+    /// takes a round trip.
+    found: Mutex<Option<Found>>,
+    /// Keys that listings showed and that cannot be names.
+    odd: Mutex<BTreeSet<Odd>>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    children: HashMap<String, Folder>,
+    wholes: HashMap<String, Arc<[u8]>>,
+    /// Of a web server's folder: which of [`INDEXES`] are there.
+    indexes: Option<Vec<String>>,
+}
+
+/// What a format looks for by listing a folder, and a web server can be asked for by name.
+const INDEXES: [&str; 1] = ["wids.json"];
+
+/// Longer objects are read again rather than remembered.
+const REMEMBERED_BYTES: usize = 4 << 20;
+
+/// How to reach the store, in this process and in its forks.
+#[derive(Debug)]
+struct Line {
+    address: Address,
+    options: Options,
+    /// Made anew in a forked child, which has none of the parent's threads.
+    connection: Mutex<Arc<Connection>>,
+    /// Set when a listing came without ETags, as some servers' do: versions are then told by time, everywhere alike.
+    by_time: AtomicBool,
+}
+
+impl Line {
+    fn connection(&self) -> Result<Arc<Connection>> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection.process != std::process::id() {
+            let fresh = Arc::new(Connection::new(&self.address, &self.options)?);
+            // The parent's connection may wait for the parent's threads when it is dropped.
+            std::mem::forget(std::mem::replace(&mut *connection, fresh));
+        }
+        Ok(connection.clone())
+    }
+}
+
+impl RemoteSource {
+    /// The folder that `address` names. Nothing is asked yet.
+    pub(crate) fn new(address: Address, storage: &Storage) -> Result<Self> {
+        let options = Options::parse(address.scheme.name(), &storage.options)?;
+        let connection = Mutex::new(Arc::new(Connection::new(&address, &options)?));
+        let line =
+            Arc::new(Line { address: address.clone(), options, connection, by_time: AtomicBool::new(false) });
+        Ok(RemoteSource { uri: address.uri(), address, line, found: Mutex::new(None), odd: Mutex::default() })
+    }
+
+    /// The same, with a memory for what is found, until [`Source::settle`].
+    pub(crate) fn remembering(self) -> Self {
+        RemoteSource { found: Mutex::new(Some(Found::default())), ..self }
+    }
+
+    fn recall<T>(&self, what: impl FnOnce(&mut Found) -> T) -> Option<T> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(what)
+    }
+
+    /// Opens a uri's folder: `s3://bucket/prefix`, `https://host/folder`.
+    pub fn open_uri(uri: &str, storage: &Storage) -> Result<Self> {
+        RemoteSource::new(Address::parse(uri)?, storage)
+    }
+
+    fn place(&self, name: &str) -> Location {
+        let place = Location::new(&self.uri);
+        if name.is_empty() { place } else { place.with_shard(name) }
+    }
+
+    fn path(&self, name: &str) -> Result<Path> {
+        let key = match (self.address.key.as_str(), name.trim_matches('/')) {
+            ("", name) => name.to_owned(),
+            (key, "") => key.to_owned(),
+            (key, name) => format!("{key}/{name}"),
+        };
+        Path::parse(key).map_err(|e| Error::data(self.place(name), format!("not a name for an object: {e}")))
+    }
+
+    /// An object's name below the root.
+    fn name(&self, path: &Path) -> Option<String> {
+        let below = path.as_ref().strip_prefix(&self.address.key)?;
+        let name = if self.address.key.is_empty() { below } else { below.strip_prefix('/')? };
+        (!name.is_empty()).then(|| name.to_owned())
+    }
+
+    fn object(&self, name: &str, promised: Pin) -> Result<RemoteObject> {
+        Ok(RemoteObject {
+            name: name.to_owned(),
+            place: self.place(name),
+            path: self.path(name)?,
+            promised,
+            told: OnceLock::new(),
+            line: self.line.clone(),
+        })
+    }
+
+    fn no_listing(&self) -> Error {
+        let reason = "a web server does not list its files, and no index was found (feedline.json, index.json, \
+                      wids.json)\nhint: name the files (braces such as part-{000..011}.tar are expanded), open a \
+                      folder with an index, or use the store's own address (s3://…)";
+        Error::storage("listing", self.place(""), io::Error::new(io::ErrorKind::Unsupported, reason))
+    }
+
+    fn note(&self, odd: impl IntoIterator<Item = Odd>) {
+        self.odd.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
+    }
+
+    /// A key that is there and can be no part of a data set.
+    fn problem(&self, odd: &Odd) -> Error {
+        let key = odd.0.strip_prefix(&self.address.key).unwrap_or(&odd.0);
+        let reason = format!("left out: the key {}", odd.why());
+        Error::data(self.place(&format!("{:?}", key.strip_prefix('/').unwrap_or(key))), reason)
+    }
+
+    fn nothing(&self, folder: &str) -> Error {
+        let error = io::Error::new(io::ErrorKind::NotFound, "nothing lies below this name");
+        Error::storage("listing", self.place(folder), error)
+    }
+
+    /// Whether anything lies below.
+    pub(crate) fn is_folder(&self) -> Result<bool> {
+        Ok(self.folder("")?.exists)
+    }
+
+    /// What lies directly in `folder`.
+    fn folder(&self, folder: &str) -> Result<Folder> {
+        if let Some(known) = self.recall(|found| found.children.get(folder).cloned()).flatten() {
+            return Ok(known);
+        }
+        let (connection, path) = (self.line.connection()?, self.path(folder)?);
+        let listed = connection.wait(listing::folder(&connection, &path, self.place(folder)))?;
+        self.note(listed.odd.iter().cloned());
+        self.recall(|found| found.children.insert(folder.to_owned(), listed.clone()));
+        Ok(listed)
+    }
+
+    fn indexes(&self) -> Result<Vec<String>> {
+        if let Some(known) = self.recall(|found| found.indexes.clone()).flatten() {
+            return Ok(known);
+        }
+        let mut there = Vec::new();
+        for name in INDEXES {
+            if self.look(name)?.is_some() {
+                there.push(name.to_owned());
+            }
+        }
+        self.recall(|found| found.indexes = Some(there.clone()));
+        Ok(there)
+    }
+
+    /// Whether the names found in the root tell that an object is there, or that it is not.
+    fn told_by_names(&self, name: &str) -> Option<bool> {
+        let (first, below) = name.split_once('/').map_or((name, false), |(first, _)| (first, true));
+        self.recall(|found| {
+            let names = &found.children.get("")?.names;
+            let folder = || names.iter().any(|n| n.strip_suffix('/') == Some(first));
+            if below { (!folder()).then_some(false) } else { Some(names.iter().any(|n| n == first)) }
+        })
+        .flatten()
+    }
+
+    /// What the object is now; `None` if there is none. A range that is on its way tells it too.
+    fn look(&self, name: &str) -> Result<Option<Pin>> {
+        let connection = self.line.connection()?;
+        if let Some(pin) = connection.stage.any(name).and_then(|staged| staged.pin()) {
+            return Ok(Some(pin));
+        }
+        connection.wait(connection.head(&self.path(name)?, self.place(name)))
+    }
+}
+
+impl Source for RemoteSource {
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn largest_request(&self) -> u64 {
+        self.line.options.transfer.part_size
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing> {
+        if self.address.scheme == Scheme::Http {
+            return Err(self.no_listing());
+        }
+        let (connection, path) = (self.line.connection()?, self.path(prefix)?);
+        let listed = connection.wait(listing::everything(&connection, &path, self.place(prefix)))?;
+        if listed.is_nothing() {
+            return Err(self.nothing(prefix));
+        }
+        let by_time = !listed.objects.iter().all(|meta| Pin::of(meta).is_tagged());
+        if by_time {
+            self.line.by_time.store(true, Ordering::Relaxed);
+        }
+        let entry = |meta: &ObjectMeta| {
+            let name = self.name(&meta.location)?;
+            Some(Entry { name, size: meta.size, version: Pin::of(meta).version(by_time)? })
+        };
+        let entries = listing::without_markers(listed.objects.iter().filter_map(entry).collect());
+        let problems = listed.odd.iter().map(|odd| self.problem(odd)).collect();
+        self.note(listed.odd);
+        Ok(Listing { entries, problems })
+    }
+
+    fn left_out(&self) -> Vec<Error> {
+        let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        // A folder's name says nothing that a key in it does not say.
+        let inside = |(one, next): (&Odd, Option<&Odd>)| next.is_none_or(|next| !next.0.starts_with(&one.0));
+        let nexts = odd.iter().skip(1).map(Some).chain([None]);
+        odd.iter().zip(nexts).filter(|pair| inside(*pair)).map(|(odd, _)| self.problem(odd)).collect()
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        match self.told_by_names(name) {
+            Some(told) => Ok(told),
+            None => Ok(self.look(name)?.is_some()),
+        }
+    }
+
+    fn settle(&self) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A web server has no listing; formats with an index are found all the same. The one index that is looked for among
+    /// the names is asked for here.
+    fn children(&self, folder: &str) -> Result<Vec<String>> {
+        if self.address.scheme == Scheme::Http {
+            return if folder.is_empty() { self.indexes() } else { Ok(Vec::new()) };
+        }
+        let found = self.folder(folder)?;
+        if !found.exists {
+            return Err(self.nothing(folder));
+        }
+        Ok(found.names)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
+        let missing = || Error::storage("opening", self.place(name), io::ErrorKind::NotFound.into());
+        let pin = self.look(name)?.ok_or_else(missing)?;
+        Ok(Arc::new(self.object(name, pin)?))
+    }
+
+    /// Without a request: the first read finds out whether it is so.
+    fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
+        Ok(Arc::new(self.object(name, Pin::seen(seen.size, seen.version))?))
+    }
+
+    fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
+        if let Some(bytes) = self.recall(|found| found.wholes.get(name).cloned()).flatten() {
+            into.clear();
+            into.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        let connection = self.line.connection()?;
+        connection.wait(connection.whole(&self.path(name)?, self.place(name), into))?;
+        if into.len() <= REMEMBERED_BYTES {
+            self.recall(|found| found.wholes.insert(name.to_owned(), into.as_slice().into()));
+        }
+        Ok(())
+    }
+
+    fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
+        self.object(name, Pin::seen(into.len() as u64, version))?.read_at(0, into)
+    }
+
+    fn forget(&self, name: &str, range: &Range<u64>) {
+        if let Ok(connection) = self.line.connection() {
+            connection.stage.forget(name, range);
+        }
+    }
+
+    fn background(&self, job: Box<dyn FnOnce() + Send>) -> Option<Ticket> {
+        runtime::background(job).ok().map(Ticket::new)
+    }
+
+    fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
+        let connection = self.line.connection().ok()?;
+        let pin = seen.map(|seen| Pin::seen(seen.size, seen.version));
+        let (path, place) = (self.path(name).ok()?, self.place(name));
+        let want = Want { path, place, range, pin, landing: None };
+        Some(Ticket::new(staged::begin(&connection, name, want)))
+    }
+}
+
+/// One object, pinned to what it was when opened.
+#[derive(Debug)]
+struct RemoteObject {
+    name: String,
+    place: Location,
+    path: Path,
+    /// What it must be: as the store told, or as an index promised.
+    promised: Pin,
+    /// What the store told with the first bytes, where the promise says less.
+    told: OnceLock<Pin>,
+    line: Arc<Line>,
+}
+
+impl RemoteObject {
+    fn pin(&self) -> &Pin {
+        self.told.get().unwrap_or(&self.promised)
+    }
+
+    /// From now on, every answer must agree with this one.
+    fn hear(&self, now: Pin) -> Result<()> {
+        let told = self.told.get_or_init(|| now.clone());
+        if told.agrees(&now) {
+            return Ok(());
+        }
+        Err(changed(self.place.clone(), told.size, now.size))
+    }
+
+    fn look(&self) -> Result<()> {
+        let connection = self.line.connection()?;
+        let now = connection.wait(connection.head(&self.path, self.place.clone()))?;
+        let missing = || Error::storage("opening", self.place.clone(), io::ErrorKind::NotFound.into());
+        self.hear(now.ok_or_else(missing)?)
+    }
+
+    fn check(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.promised.size {
+            return Ok(());
+        }
+        Err(past_end(self.place.clone(), range, self.promised.size))
+    }
+}
+
+impl Object for RemoteObject {
+    fn size(&self) -> u64 {
+        self.promised.size
+    }
+
+    fn version(&self) -> u64 {
+        let version = || self.pin().version(self.line.by_time.load(Ordering::Relaxed));
+        // What cannot be told is 0; a read then says why.
+        version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(into.len() as u64);
+        self.check(&range)?;
+        if into.is_empty() {
+            return Ok(());
+        }
+        let connection = self.line.connection()?;
+        if let Some(staged) = connection.stage.find(&self.name, &range)
+            && let Some(now) = staged.read(offset, into, self.pin(), &self.place)?
+        {
+            return self.hear(now);
+        }
+        let (path, place) = (self.path.clone(), self.place.clone());
+        let want = Want { path, place, range, pin: Some(self.pin().clone()), landing: None };
+        self.hear(connection.wait(connection.fill(want, into))?)
+    }
+
+    fn hold(&self, range: Range<u64>) -> Result<Held> {
+        self.check(&range)?;
+        let mut bytes = room_for(range.end - range.start, &self.place.uri, &self.name)?;
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Held::Owned(bytes.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Whether anybody still wants what a thread is waiting for: a closed epoch must not wait for a network that is stuck, nor
+//! an opening that the user broke off.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`; reads of remote sources and long scans in it end with an error soon after `given_up` is set.
+///
+/// ```
+/// # use std::sync::{Arc, atomic::AtomicBool};
+/// let given_up = Arc::new(AtomicBool::new(false));
+/// use feedline_format::source::{Storage, resolve, while_wanted};
+/// let found = while_wanted(&given_up, || resolve(&["/no/such/*.tar".to_owned()], &Storage::default()));
+/// assert!(found.is_err());
+/// ```
+pub fn while_wanted<T>(given_up: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    with_flag(Some(given_up.clone()), work)
+}
+
+/// Runs `work` on this thread for another one: it is wanted as long as that one's work, whose [`given_up`] this is.
+pub(crate) fn with_flag<T>(flag: Option<Arc<AtomicBool>>, work: impl FnOnce() -> T) -> T {
+    let _before = Before(GIVEN_UP.replace(flag));
+    work()
+}
+
+/// What the thread's flag was; put back also when the work panics.
+struct Before(Option<Arc<AtomicBool>>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        GIVEN_UP.set(self.0.take());
+    }
+}
+
+/// The flag that says so for this thread, if it has one.
+pub(crate) fn given_up() -> Option<Arc<AtomicBool>> {
+    GIVEN_UP.with_borrow(Clone::clone)
+}
+
+/// Whether this thread's work is no longer wanted.
+pub(super) fn is_given_up() -> bool {
+    GIVEN_UP.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
+}
+
+/// An error once this thread's work is no longer wanted; for loops that take long.
+pub fn check_wanted() -> Result<()> {
+    if is_given_up() { Err(Error::Closed("given up before the end".to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_is_the_threads_and_handed_on_and_outlives_a_panic() {
+        let flag = Arc::new(AtomicBool::new(true));
+        assert!(check_wanted().is_ok());
+        while_wanted(&flag, || {
+            assert!(check_wanted().is_err());
+            let here = given_up();
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert!(check_wanted().is_ok()));
+                scope.spawn(|| with_flag(here, || assert!(check_wanted().is_err())));
+            });
+        });
+        let panicked = std::panic::catch_unwind(|| while_wanted(&flag, || panic!("on purpose")));
+        assert!(panicked.is_err() && check_wanted().is_ok());
+    }
+}

@@ -1,0 +1,194 @@
+//! Gaussian blur as torchvision has it: weights at whole pixels that sum to one, edges mirrored without repeating the
+//! outermost pixel, rounded to the nearest level. Done as columns and rows in single precision; torchvision sums the
+//! same products in another order, which moves a value by one level where it lies at a half.
+//!
+//! Weights are symmetric, so pixels at equal distance are added first, as whole numbers: half the products, and a
+//! mirrored image blurs to the mirrored result.
+
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::cpu::dispatch;
+use crate::{CpuLevel, Error, ImageMut, ImageRef, Result, fit};
+
+/// Weights by distance from the middle, along x and along y.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gaussian {
+    /// Along rows.
+    pub horizontal: Vec<f32>,
+    /// Along columns.
+    pub vertical: Vec<f32>,
+}
+
+impl Gaussian {
+    /// The weights of odd kernel sizes (width, height) with one standard deviation per axis.
+    pub fn new(kernel: (u32, u32), sigma: (f64, f64)) -> Self {
+        Gaussian { horizontal: half(kernel.0, sigma.0), vertical: half(kernel.1, sigma.1) }
+    }
+}
+
+fn half(kernel: u32, sigma: f64) -> Vec<f32> {
+    let radius = kernel / 2;
+    let weight = |distance: u32| (-0.5 * (f64::from(distance) / sigma).powi(2)).exp();
+    let sum = weight(0) + 2.0 * (1..=radius).map(weight).sum::<f64>();
+    let mut weights: Vec<f32> = (0..=radius).map(|distance| (weight(distance) / sum) as f32).collect();
+    // Large kernels of small deviations are mostly weights that no byte shows.
+    let mut left_out = 0.0;
+    while let [.., _, last] = weights[..] {
+        left_out += 2.0 * last;
+        if left_out > UNSEEN {
+            break;
+        }
+        weights.pop();
+    }
+    weights
+}
+
+/// Weights that together move no value by more than a 4,000th of a level.
+const UNSEEN: f32 = 1e-6;
+
+/// Lines that a blur needs, kept for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The last rows as floats: as many as the kernel is high.
+    rows: Vec<f32>,
+    /// One line, blurred along columns, with mirrored margins.
+    line: Vec<f32>,
+    sums: Vec<f32>,
+    /// Where the two rows of each distance begin among `rows`.
+    pairs: Vec<[usize; 2]>,
+}
+
+/// Sums that are kept in registers; lines are padded to a multiple of it.
+const BLOCK: usize = 64;
+
+/// Writes `from`, blurred, to `to`; both have four bytes per pixel and the same size.
+pub(crate) fn blur(
+    level: CpuLevel,
+    lines: &mut Lines,
+    weights: &Gaussian,
+    from: ImageRef<'_>,
+    to: &mut ImageMut<'_>,
+) -> Result<()> {
+    let (width, height) = (from.size.width as usize, from.size.height as usize);
+    let (rx, ry) = (weights.horizontal.len() - 1, weights.vertical.len() - 1);
+    if rx >= width || ry >= height {
+        return Err(Error::Misuse(format!(
+            "a blur over {}x{} pixels does not fit an image of {width}x{height}",
+            2 * rx + 1,
+            2 * ry + 1
+        )));
+    }
+    let Lines { rows, line, sums, pairs } = lines;
+    let padded = (width * 4).next_multiple_of(BLOCK);
+    let kept = 2 * ry + 1;
+    fit(rows, kept * padded, 0.0)?;
+    fit(line, padded + 2 * rx * 4, 0.0)?;
+    fit(sums, width * 4, 0.0)?;
+    let place = |y: usize| y % kept * padded;
+    for y in 0..height + ry {
+        if y < height {
+            dispatch!(level, widen(from.row(y as u32), &mut rows[place(y)..][..width * 4]));
+        }
+        let Some(y) = y.checked_sub(ry) else { continue };
+        pairs.clear();
+        pairs.extend((0..=ry).map(|distance| {
+            let above = mirrored(y as isize - distance as isize, height);
+            let below = mirrored((y + distance) as isize, height);
+            [above, below].map(|row| place(row as usize))
+        }));
+        dispatch!(avx512: level, down(rows, pairs, &weights.vertical, &mut line[rx * 4..rx * 4 + padded]));
+        mirror_margins(line, rx, width);
+        dispatch!(avx512: level, along(line, &weights.horizontal, sums, to.row_mut(y as u32)));
+    }
+    Ok(())
+}
+
+/// The row or column that shows at `at`, which may lie less than a whole image outside.
+fn mirrored(at: isize, length: usize) -> u32 {
+    let last = length as isize - 1;
+    let inside = if at < 0 { -at } else { at };
+    (if inside > last { 2 * last - inside } else { inside }) as u32
+}
+
+fn mirror_margins(line: &mut [f32], radius: usize, width: usize) {
+    for distance in 1..=radius {
+        let left = (radius + distance) * 4;
+        line.copy_within(left..left + 4, (radius - distance) * 4);
+        let right = (radius + width - 1 - distance) * 4;
+        line.copy_within(right..right + 4, (radius + width - 1 + distance) * 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PixelLayout, Size};
+
+    fn blurred(level: CpuLevel, bytes: &[u8], size: Size, weights: &Gaussian) -> Vec<u8> {
+        let stride = size.width as usize * 4;
+        let from = ImageRef::new(bytes, size, stride, PixelLayout::Rgbx).unwrap();
+        let mut out = vec![0; bytes.len()];
+        let mut to = ImageMut::new(&mut out, size, stride, PixelLayout::Rgbx).unwrap();
+        blur(level, &mut Lines::default(), weights, from, &mut to).unwrap();
+        out
+    }
+
+    #[test]
+    fn levels_agree_and_flat_images_stay() {
+        let size = Size::new(29, 13);
+        let noise: Vec<u8> =
+            (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 20) as u8).collect();
+        let flat = vec![200; noise.len()];
+        for kernel in [(9, 5), (1, 25), (57, 1), (3, 3)] {
+            let weights = Gaussian::new(kernel, (1.3, 0.7));
+            let expected = blurred(CpuLevel::Scalar, &noise, size, &weights);
+            for level in CpuLevel::available() {
+                assert!(blurred(level, &noise, size, &weights) == expected, "{level:?}");
+                assert!(blurred(level, &flat, size, &weights) == flat, "{level:?}");
+            }
+        }
+    }
+
+    /// The definition: every pixel a sum over its neighbours, mirrored at the edges.
+    #[test]
+    fn sums_are_those_of_the_definition() {
+        let size = Size::new(13, 11);
+        let noise: Vec<u8> =
+            (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 20) as u8).collect();
+        let weights = Gaussian::new((7, 5), (1.3, 0.9));
+        let found = blurred(CpuLevel::detect(), &noise, size, &weights);
+        for (at, found) in found.iter().enumerate() {
+            let (x, y, channel) = ((at / 4 % 13) as isize, (at / 52) as isize, at % 4);
+            let mut sum = 0.0;
+            for dy in -2..=2isize {
+                for dx in -3..=3isize {
+                    let (column, row) = (mirrored(x + dx, 13) as usize, mirrored(y + dy, 11) as usize);
+                    let weight = weights.horizontal[dx.unsigned_abs()] * weights.vertical[dy.unsigned_abs()];
+                    sum += f64::from(weight) * f64::from(noise[(row * 13 + column) * 4 + channel]);
+                }
+            }
+            assert!((sum - f64::from(*found)).abs() < 0.501, "{at}: {sum} {found}");
+        }
+    }
+
+    #[test]
+    fn weights_that_no_byte_shows_are_left_out() {
+        let lengths = |kernel, sigma| Gaussian::new((kernel, kernel), (sigma, sigma)).horizontal.len();
+        assert_eq!([lengths(23, 0.1), lengths(23, 1.5), lengths(23, 2.0), lengths(9, 1.7)], [1, 8, 11, 5]);
+    }
+
+    #[test]
+    fn kernels_wider_than_the_image_are_refused() {
+        let bytes = [0; 16];
+        let from = ImageRef::new(&bytes, Size::new(2, 2), 8, PixelLayout::Rgbx).unwrap();
+        let mut out = [0; 16];
+        let mut to = ImageMut::new(&mut out, Size::new(2, 2), 8, PixelLayout::Rgbx).unwrap();
+        let weights = Gaussian::new((5, 1), (1.0, 1.0));
+        assert!(blur(CpuLevel::Scalar, &mut Lines::default(), &weights, from, &mut to).is_err());
+    }
+}

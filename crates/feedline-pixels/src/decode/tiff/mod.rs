@@ -1,0 +1,215 @@
+//! TIFF: strips and tiles, chunky or by planes, 1 to 64 bits a sample, classic and BigTIFF, either byte order.
+//!
+//! `directory` reads tags, `layout` turns them into a checked description, `unpack` (with `fax` and `jpeg`) makes rows of
+//! samples out of a chunk, `colour` makes pixels out of samples. The image grows band by band as its data decode, so that
+//! a file whose data end early costs no more than what was there.
+//!
+//! Orientation is applied here: Pillow, too, turns TIFF while loading, before and apart from EXIF transposition. Of several
+//! pages the first is read.
+
+mod colour;
+mod directory;
+mod fax;
+mod jpeg;
+mod layout;
+mod unpack;
+
+use super::{Codec, Header, Scratch, view};
+use crate::{Orientation, PixelLayout, Result, fit};
+use colour::Colours;
+use directory::Directory;
+use layout::{Compression, Layout, Meaning};
+use unpack::ChunkShape;
+
+const CODEC: Codec = Codec::Tiff;
+
+pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+    let layout = Layout::new(&Directory::first(bytes)?)?;
+    Ok(Header {
+        codec: CODEC,
+        size: layout.orientation.turn_size(layout.size),
+        channels: layout.samples.min(4) as u8,
+        bits: layout.bits as u8,
+        orientation: Orientation::Upright,
+    })
+}
+
+/// The fewest bytes that the samples of an image take.
+pub(super) fn fewest_bytes(bytes: &[u8]) -> Result<u64> {
+    Ok(Layout::new(&Directory::first(bytes)?)?.fewest_bytes())
+}
+
+/// A declared size that the data could never fill is refused before memory is taken.
+fn check_amount(bytes: &[u8], layout: &Layout) -> Result<()> {
+    let needed = layout.fewest_bytes();
+    if needed <= bytes.len() as u64 {
+        return Ok(());
+    }
+    let crate::Size { width, height } = layout.size;
+    let reason = format!("{} bytes cannot hold {width}x{height} pixels, which take {needed}", bytes.len());
+    Err(CODEC.truncated(reason))
+}
+
+pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+    let directory = Directory::first(bytes)?;
+    let layout = Layout::new(&directory)?;
+    check_amount(bytes, &layout)?;
+    scratch.pixels.clear();
+    if layout.compression == Compression::Jpeg && jpeg::whole_stream(bytes, &directory, &layout, scratch)? {
+        return turn(&layout, scratch);
+    }
+    let colours = Colours::new(&directory, &layout)?;
+    let mut bands =
+        Bands { bytes, directory: &directory, layout: &layout, chunk: Vec::new(), plane: Vec::new() };
+    for band in 0..layout.bands() {
+        let rows = layout.band_rows().min(layout.size.height as usize - band * layout.band_rows());
+        if bands.is_rgb() {
+            bands.read_rgb(band, rows, &mut scratch.samples)?;
+            colour::append_rgb(&scratch.samples, &mut scratch.pixels)?;
+        } else {
+            bands.read(band, rows, &mut scratch.samples)?;
+            colours.append(&layout, rows, &scratch.samples, &mut scratch.pixels)?;
+        }
+    }
+    turn(&layout, scratch)
+}
+
+fn turn(layout: &Layout, scratch: &mut Scratch) -> Result<PixelLayout> {
+    if layout.orientation != Orientation::Upright {
+        let stored = view(&scratch.pixels, layout.size, PixelLayout::Rgbx)?;
+        layout.orientation.apply(stored, &mut scratch.samples)?;
+        std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
+    }
+    Ok(PixelLayout::Rgbx)
+}
+
+/// Reads bands of rows: a strip, or all tiles beside each other.
+struct Bands<'a> {
+    bytes: &'a [u8],
+    directory: &'a Directory<'a>,
+    layout: &'a Layout,
+    chunk: Vec<u8>,
+    plane: Vec<u8>,
+}
+
+impl Bands<'_> {
+    /// Whether chunks decode straight to colours: JPEGs with three components, and YCbCr with shared differences.
+    fn is_rgb(&self) -> bool {
+        let jpeg = self.layout.compression == Compression::Jpeg;
+        let colours = jpeg && self.layout.samples == 3 && !self.layout.planes;
+        colours || (self.is_subsampled() && !jpeg)
+    }
+
+    fn is_subsampled(&self) -> bool {
+        let layout = self.layout;
+        layout.meaning == Meaning::YCbCr
+            && layout.subsampling != (1, 1)
+            && !layout.planes
+            && layout.samples == 3
+    }
+
+    /// Rows of all samples, one byte-aligned row after the other.
+    fn read(&mut self, band: usize, rows: usize, out: &mut Vec<u8>) -> Result<()> {
+        if !self.layout.planes {
+            return self.read_plane(band, 0, self.layout.samples, rows, out);
+        }
+        let width = match self.layout.bits {
+            bits @ (8 | 16 | 32 | 64) => bits / 8,
+            bits => return Err(CODEC.unsupported(format!("planes of {bits} bits per sample"))),
+        };
+        let pixels = self.layout.size.width as usize * rows;
+        fit(out, pixels * self.layout.samples * width, 0)?;
+        for sample in 0..self.layout.samples {
+            let mut plane = std::mem::take(&mut self.plane);
+            self.read_plane(band, sample, 1, rows, &mut plane)?;
+            let places = out.chunks_exact_mut(width * self.layout.samples);
+            for (place, value) in places.zip(plane.chunks_exact(width)) {
+                place[sample * width..(sample + 1) * width].copy_from_slice(value);
+            }
+            self.plane = plane;
+        }
+        Ok(())
+    }
+
+    fn read_plane(
+        &mut self,
+        band: usize,
+        plane: usize,
+        samples: usize,
+        rows: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let across = self.layout.chunks_across();
+        let first = (plane * self.layout.bands() + band) * across;
+        let Some((tile_width, tile_height)) = self.layout.tile else {
+            let shape = ChunkShape { width: self.layout.size.width as usize, height: rows, samples };
+            return self.unpack(first, shape, out);
+        };
+        let shape = ChunkShape { width: tile_width, height: tile_height, samples };
+        let (tile_row, width) = (shape.row_bytes(self.layout.bits), self.layout.size.width as usize);
+        let stride = ChunkShape { width, ..shape }.row_bytes(self.layout.bits);
+        fit(out, stride * rows, 0)?;
+        for number in 0..across {
+            let mut chunk = std::mem::take(&mut self.chunk);
+            self.unpack(first + number, shape, &mut chunk)?;
+            let start = number * tile_row;
+            let length = tile_row.min(stride - start);
+            for (to, from) in out.chunks_exact_mut(stride).zip(chunk.chunks_exact(tile_row)) {
+                to[start..start + length].copy_from_slice(&from[..length]);
+            }
+            self.chunk = chunk;
+        }
+        Ok(())
+    }
+
+    fn unpack(&self, number: usize, shape: ChunkShape, out: &mut Vec<u8>) -> Result<()> {
+        let (offset, data) = self.layout.chunk(self.bytes, number)?;
+        if self.layout.compression == Compression::Jpeg {
+            return jpeg::samples(self.directory, self.layout, data, shape, out);
+        }
+        unpack::unpack(self.layout, data, offset, shape, out)
+    }
+
+    /// Rows of red, green and blue.
+    fn read_rgb(&mut self, band: usize, rows: usize, out: &mut Vec<u8>) -> Result<()> {
+        let (across, width) = (self.layout.chunks_across(), self.layout.size.width as usize);
+        let (chunk_width, chunk_height) = self.layout.tile.unwrap_or((width, rows));
+        let shape = ChunkShape { width: chunk_width, height: chunk_height, samples: 3 };
+        fit(out, width * rows * 3, 0)?;
+        for number in 0..across {
+            let (offset, data) = self.layout.chunk(self.bytes, band * across + number)?;
+            if self.layout.compression == Compression::Jpeg {
+                jpeg::samples(self.directory, self.layout, data, shape, &mut self.chunk)?;
+            } else {
+                self.shared_differences(data, offset, shape)?;
+            }
+            let start = number * chunk_width * 3;
+            let length = (chunk_width * 3).min(width * 3 - start);
+            for (to, from) in out.chunks_exact_mut(width * 3).zip(self.chunk.chunks_exact(chunk_width * 3)) {
+                to[start..start + length].copy_from_slice(&from[..length]);
+            }
+        }
+        Ok(())
+    }
+
+    /// YCbCr in which several luminances share one pair of differences: they lie in groups, luminances first.
+    fn shared_differences(&mut self, data: &[u8], offset: usize, shape: ChunkShape) -> Result<()> {
+        let (across, down) = self.layout.subsampling;
+        let group = across * down + 2;
+        let (columns, lines) = (shape.width.div_ceil(across), shape.height.div_ceil(down));
+        let packed = ChunkShape { width: columns * group, height: lines, samples: 1 };
+        let mut plane = std::mem::take(&mut self.plane);
+        unpack::unpack(self.layout, data, offset, packed, &mut plane)?;
+        fit(&mut self.chunk, shape.width * shape.height * 3, 0)?;
+        for (y, row) in self.chunk.chunks_exact_mut(shape.width * 3).enumerate() {
+            let line = &plane[(y / down) * columns * group..][..columns * group];
+            for (x, pixel) in row.chunks_exact_mut(3).enumerate() {
+                let shared = &line[(x / across) * group..][..group];
+                let light = shared[(y % down) * across + x % across];
+                pixel.copy_from_slice(&colour::ycbcr(light, shared[group - 2], shared[group - 1]));
+            }
+        }
+        self.plane = plane;
+        Ok(())
+    }
+}

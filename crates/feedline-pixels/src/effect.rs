@@ -1,0 +1,114 @@
+//! Operations on whole images beyond those of every recipe; one folder each.
+
+use crate::box_blur::{self, BoxLines};
+use crate::clahe::{self, Clahe, ClaheScratch};
+use crate::filter2d::{self, Kernel};
+use crate::mask::{self, Boxes, Scene, SceneScratch};
+use crate::noise::{self, GaussianNoise, SaltAndPepper};
+use crate::patches::{self, Patches};
+use crate::sample::{self, Field, Sample};
+use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, histogram, recompress};
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Noise on every value.
+    GaussianNoise(GaussianNoise),
+    /// Black and white pixels.
+    SaltAndPepper(SaltAndPepper),
+    /// A kernel over the image.
+    Filter(Kernel),
+    /// Pillow's Gaussian blur of this radius.
+    BoxBlur(f32),
+    /// Through JPEG of this quality.
+    Recompress(u8),
+    /// Adaptive equalisation.
+    Clahe(Clahe),
+    /// Pieces in another order.
+    Patches(Patches),
+    /// Boxes of one colour.
+    Boxes(Boxes),
+    /// On a canvas, faded into a background.
+    Scene(Scene),
+    /// Pixels at other places, as torch finds them.
+    Sample(Sample),
+    /// Contrast as torchvision changes it on tensors.
+    TensorContrast(f32),
+    /// Autocontrast as torchvision does it to tensors.
+    TensorAutocontrast,
+    /// Another image on top: bytes of red, green, blue, and of how much each pixel counts.
+    Overlay(Overlay),
+}
+
+/// An image that is laid over another of the same size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlay {
+    /// Red, green, blue of every pixel, from 0 to 255.
+    pub pixels: std::sync::Arc<[f32]>,
+    /// Its share, from 0 to 1, of every pixel.
+    pub shares: std::sync::Arc<[f32]>,
+    /// Smallest and largest result.
+    pub clamp: (u8, u8),
+}
+
+/// Scratch of all effects.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    clahe: ClaheScratch,
+    boxes: BoxLines,
+    scene: SceneScratch,
+    field: Field,
+    packed: Vec<u8>,
+}
+
+impl Effect {
+    /// The size of what it makes of an image of this size.
+    pub fn output(&self, before: Size) -> Size {
+        match self {
+            Effect::Scene(scene) => scene.canvas,
+            Effect::Sample(sample) => sample.output,
+            _ => before,
+        }
+    }
+}
+
+impl Effects {
+    /// Writes the result to `to`, which has the effect's output size.
+    pub(crate) fn run(
+        &mut self,
+        level: CpuLevel,
+        effect: &Effect,
+        from: ImageRef<'_>,
+        to: &mut ImageMut<'_>,
+    ) -> Result<()> {
+        match effect {
+            Effect::Filter(kernel) => filter2d::filter(kernel, from, to),
+            Effect::BoxBlur(radius) => box_blur::blur(&mut self.boxes, *radius, from, to),
+            Effect::Recompress(quality) => recompress::recompress(&mut self.packed, *quality, from, to),
+            Effect::Patches(patches) => patches::shuffle(patches, from, to),
+            Effect::Scene(scene) => mask::compose(&mut self.scene, scene, from, to),
+            Effect::Sample(op) => sample::sample(&mut self.field, op, from, to),
+            in_place => {
+                for y in 0..from.size.height {
+                    to.row_mut(y).copy_from_slice(from.row(y));
+                }
+                self.change(level, in_place, to)
+            }
+        }
+    }
+
+    fn change(&mut self, level: CpuLevel, effect: &Effect, image: &mut ImageMut<'_>) -> Result<()> {
+        match effect {
+            Effect::GaussianNoise(noise) => noise::add_gaussian(noise, image),
+            Effect::SaltAndPepper(noise) => noise::salt_and_pepper(noise, image),
+            Effect::Boxes(boxes) => mask::cover(boxes, image),
+            Effect::Clahe(clahe) => return clahe::equalize(&mut self.clahe, clahe, image),
+            Effect::TensorContrast(factor) => histogram::tensor_contrast(level, image, *factor),
+            Effect::TensorAutocontrast => histogram::tensor_autocontrast(level, image),
+            Effect::Overlay(overlay) => return mask::overlay(overlay, image),
+            _ => unreachable!("effects that move pixels are done by `run`"),
+        }
+        Ok(())
+    }
+}

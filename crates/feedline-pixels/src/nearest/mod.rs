@@ -1,0 +1,255 @@
+//! Geometry for pixels that must not be blended: class indices, 16-bit labels, floats. Every output pixel is a copy of one
+//! source pixel or the fill, for every [`PixelLayout`](crate::PixelLayout). Which one is what Pillow's nearest filter
+//! takes, as for images.
+
+use crate::resize::{Axis, Filter};
+use crate::warp::{self, Warp};
+use crate::whole::{Border, padded, shown};
+use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, Orientation, Result, Size, fit};
+
+/// Moves pixels; owns the scratch memory.
+#[derive(Debug, Default)]
+pub struct Nearest {
+    columns: Vec<Option<u32>>,
+    rows: Vec<Option<u32>>,
+    positions: Vec<u32>,
+}
+
+impl Nearest {
+    /// Crops, resizes, windows and mirrors `from` into `out`, which becomes dense pixels of the same layout. `fill` is
+    /// one pixel's bytes.
+    pub fn resample(
+        &mut self,
+        geometry: &Geometry,
+        from: ImageRef<'_>,
+        fill: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Size> {
+        geometry.check()?;
+        if geometry.image != from.size {
+            return Err(Error::Misuse("the image has another size than its geometry".into()));
+        }
+        let Geometry { crop, resized, window, .. } = *geometry;
+        let horizontal = Axis::new(Filter::Nearest, crop.width, resized.width);
+        let vertical = Axis::new(Filter::Nearest, crop.height, resized.height);
+        let Nearest { columns, rows, positions } = self;
+        let along = Along { start: window.x, length: window.width, flip: geometry.flip_horizontal };
+        along.places(horizontal, (crop.x, resized.width), positions, columns)?;
+        let along = Along { start: window.y, length: window.height, flip: geometry.flip_vertical };
+        along.places(vertical, (crop.y, resized.height), positions, rows)?;
+        self.gather(from, geometry.output(), fill, out)
+    }
+
+    /// Adds pixels on the left, top, right and bottom.
+    pub fn pad(
+        &mut self,
+        sides: [u32; 4],
+        border: Border,
+        from: ImageRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Size> {
+        let output = padded(from.size, sides);
+        let [left, top, ..] = sides.map(i64::from);
+        let place = |at: u32, before: i64, length| Some(shown(i64::from(at) - before, length, border));
+        fill_with(&mut self.columns, output.width, |x| place(x, left, from.size.width))?;
+        fill_with(&mut self.rows, output.height, |y| place(y, top, from.size.height))?;
+        let fill = [0; MOST_BYTES];
+        self.gather(from, output, &fill[..from.layout.bytes()], out)
+    }
+
+    /// Warps, whatever the warp's own filter and fill are for images.
+    pub fn warp(&mut self, warp: &Warp, from: ImageRef<'_>, fill: &[u8], out: &mut Vec<u8>) -> Result<Size> {
+        let bytes = check_fill(from, fill)?;
+        make_room(out, warp.output, bytes)?;
+        let mut to = ImageMut::new(out, warp.output, warp.output.width as usize * bytes, from.layout)?;
+        match bytes {
+            1 => warp::nearest::<1>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+            2 => warp::nearest::<2>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+            3 => warp::nearest::<3>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+            _ => warp::nearest::<4>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+        }
+        Ok(warp.output)
+    }
+
+    /// Turns a stored image upright.
+    pub fn turn(&mut self, orientation: Orientation, from: ImageRef<'_>, out: &mut Vec<u8>) -> Result<Size> {
+        let size = orientation.turn_size(from.size);
+        if orientation == Orientation::Upright {
+            let whole = Geometry::identity(from.size);
+            let fill = [0; MOST_BYTES];
+            return self.resample(&whole, from, &fill[..from.layout.bytes()], out);
+        }
+        orientation.apply(from, out)?;
+        Ok(size)
+    }
+
+    fn gather(&self, from: ImageRef<'_>, output: Size, fill: &[u8], out: &mut Vec<u8>) -> Result<Size> {
+        let bytes = check_fill(from, fill)?;
+        make_room(out, output, bytes)?;
+        match bytes {
+            1 => self.gather_bytes::<1>(from, array(fill), out),
+            2 => self.gather_bytes::<2>(from, array(fill), out),
+            3 => self.gather_bytes::<3>(from, array(fill), out),
+            _ => self.gather_bytes::<4>(from, array(fill), out),
+        }
+        Ok(output)
+    }
+
+    fn gather_bytes<const BYTES: usize>(&self, from: ImageRef<'_>, fill: [u8; BYTES], out: &mut [u8]) {
+        let (out, _) = out.as_chunks_mut::<BYTES>();
+        for (row, line) in self.rows.iter().zip(out.chunks_exact_mut(self.columns.len())) {
+            let Some(row) = row else {
+                line.fill(fill);
+                continue;
+            };
+            let (source, _) = from.row(*row).as_chunks::<BYTES>();
+            for (pixel, column) in line.iter_mut().zip(&self.columns) {
+                *pixel = column.map_or(fill, |column| source[column as usize]);
+            }
+        }
+    }
+}
+
+/// The largest pixel.
+const MOST_BYTES: usize = 4;
+
+/// One axis of a window.
+struct Along {
+    start: i32,
+    length: u32,
+    flip: bool,
+}
+
+impl Along {
+    /// The source place of each output place. `origin` is where the axis begins in the source, `resized` its length.
+    fn places(
+        &self,
+        axis: Axis,
+        (origin, resized): (u32, u32),
+        positions: &mut Vec<u32>,
+        places: &mut Vec<Option<u32>>,
+    ) -> Result<()> {
+        let first = self.start.clamp(0, resized as i32) as u32;
+        let last = (i64::from(self.start) + i64::from(self.length)).clamp(0, i64::from(resized)) as u32;
+        crate::reserve(positions, last.saturating_sub(first) as usize)?;
+        axis.nearest(first, last, positions);
+        fill_with(places, self.length, |at| {
+            let at = if self.flip { self.length - 1 - at } else { at };
+            let inside = usize::try_from(i64::from(self.start) + i64::from(at) - i64::from(first)).ok()?;
+            positions.get(inside).map(|place| origin + place)
+        })
+    }
+}
+
+fn fill_with(places: &mut Vec<Option<u32>>, length: u32, place: impl Fn(u32) -> Option<u32>) -> Result<()> {
+    places.clear();
+    crate::reserve(places, length as usize)?;
+    places.extend((0..length).map(place));
+    Ok(())
+}
+
+fn check_fill(from: ImageRef<'_>, fill: &[u8]) -> Result<usize> {
+    let bytes = from.layout.bytes();
+    if fill.len() == bytes {
+        return Ok(bytes);
+    }
+    Err(Error::Misuse(format!("a fill of {} bytes for pixels of {bytes}", fill.len())))
+}
+
+fn make_room(out: &mut Vec<u8>, size: Size, bytes: usize) -> Result<()> {
+    let length = size.area().checked_mul(bytes as u64).and_then(|length| usize::try_from(length).ok());
+    fit(out, length.unwrap_or(usize::MAX), 0)
+}
+
+fn array<const BYTES: usize>(fill: &[u8]) -> [u8; BYTES] {
+    std::array::from_fn(|at| fill[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Finish, Map, PixelLayout, Region, Renderer, TensorLayout, WarpFilter, WholeOp, WholeRunner, Window,
+    };
+
+    const IMAGE: Size = Size::new(23, 17);
+
+    /// An image of which every pixel's bytes follow from its first three.
+    fn image(layout: PixelLayout) -> Vec<u8> {
+        let pixel = |i: u32| (i.wrapping_mul(2654435761) >> 12).to_le_bytes();
+        (0..IMAGE.area() as u32).flat_map(|i| pixel(i)[..layout.bytes()].to_vec()).collect()
+    }
+
+    fn view(bytes: &[u8], layout: PixelLayout) -> ImageRef<'_> {
+        ImageRef::new(bytes, IMAGE, IMAGE.width as usize * layout.bytes(), layout).unwrap()
+    }
+
+    fn firsts(pixels: &[u8], bytes: usize) -> Vec<u8> {
+        pixels.iter().step_by(bytes).copied().collect()
+    }
+
+    #[test]
+    fn every_layout_moves_as_the_renderer_moves_images() {
+        let mut geometry = Geometry::crop_resize(IMAGE, Region::new(3, 2, 17, 13), Size::new(31, 9));
+        geometry.window = Window::new(-4, 2, 40, 12);
+        let finish = Finish::bytes(TensorLayout::ChannelsLast);
+        for flips in [(false, false), (true, false), (false, true), (true, true)] {
+            (geometry.flip_horizontal, geometry.flip_vertical) = flips;
+            let rgb = image(PixelLayout::Rgb);
+            let mut expected = vec![0; finish.output_bytes(geometry.output())];
+            let from = view(&rgb, PixelLayout::Rgb);
+            Renderer::new()
+                .render_image(from, (0, 0), &geometry, Filter::Nearest, &finish, &mut expected)
+                .unwrap();
+            for layout in PixelLayout::ALL {
+                let (bytes, mut out) = (image(layout), Vec::new());
+                let fill = vec![0; layout.bytes()];
+                let size = Nearest::default().resample(&geometry, view(&bytes, layout), &fill, &mut out);
+                assert_eq!(size.unwrap(), geometry.output());
+                assert!(firsts(&out, layout.bytes()) == firsts(&expected, 3), "{layout:?} {flips:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn warps_and_borders_are_those_of_images() {
+        let map = Map::Affine([0.9, 0.3, -2.0, -0.3, 0.9, 4.0]);
+        let op = Warp { map, output: Size::new(29, 11), filter: WarpFilter::Nearest, fill: [7; 3] };
+        let mut warped = image(PixelLayout::Rgbx);
+        let mut runner = WholeRunner::default();
+        runner.warp(&op, &mut warped, IMAGE).unwrap();
+        let mut wide = image(PixelLayout::Rgbx);
+        runner.run(&WholeOp::Pad([1, 2, 30, 4], Border::Reflect), &mut wide, IMAGE).unwrap();
+        for layout in PixelLayout::ALL {
+            let (bytes, mut out) = (image(layout), Vec::new());
+            let mut nearest = Nearest::default();
+            nearest.warp(&op, view(&bytes, layout), &vec![7; layout.bytes()], &mut out).unwrap();
+            assert!(firsts(&out, layout.bytes()) == firsts(&warped, 4), "{layout:?}");
+            nearest.pad([1, 2, 30, 4], Border::Reflect, view(&bytes, layout), &mut out).unwrap();
+            assert!(firsts(&out, layout.bytes()) == firsts(&wide, 4), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn turned_images_are_upright() {
+        for layout in PixelLayout::ALL {
+            let (bytes, mut out, mut back) = (image(layout), Vec::new(), Vec::new());
+            let mut nearest = Nearest::default();
+            let size = nearest.turn(Orientation::Turn90, view(&bytes, layout), &mut out).unwrap();
+            assert_eq!(size, Size::new(17, 23));
+            let turned = ImageRef::new(&out, size, size.width as usize * layout.bytes(), layout).unwrap();
+            nearest.turn(Orientation::Turn270, turned, &mut back).unwrap();
+            assert!(back == bytes, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_fills_and_sizes_are_refused() {
+        let bytes = image(PixelLayout::Grey16);
+        let from = view(&bytes, PixelLayout::Grey16);
+        let mut out = Vec::new();
+        let mut nearest = Nearest::default();
+        assert!(nearest.resample(&Geometry::identity(IMAGE), from, &[0], &mut out).is_err());
+        assert!(nearest.resample(&Geometry::identity(Size::new(5, 5)), from, &[0, 0], &mut out).is_err());
+    }
+}

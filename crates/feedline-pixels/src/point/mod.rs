@@ -1,0 +1,86 @@
+//! More operations on single pixels: colour matrices, HSV in floats, tables per channel, and the tensor dialect of grey,
+//! saturation and hue.
+
+mod scalar;
+
+pub(crate) use scalar::tensor_grey;
+
+use crate::Table;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Point {
+    /// `rows · (red, green, blue) + add`, in levels, rounded.
+    Matrix {
+        /// A row per channel of the result.
+        rows: [[f32; 3]; 3],
+        /// Per channel.
+        add: [f32; 3],
+    },
+    /// Through HSV in floats: hue turned, saturation and value multiplied.
+    Hsv {
+        /// Part of the circle.
+        turn: f32,
+        /// Factor.
+        saturation: f32,
+        /// Factor.
+        value: f32,
+    },
+    /// A table per channel.
+    Tables(Box<[Table; 3]>),
+    /// Grey as torchvision makes it of tensors: truncated.
+    TensorGrey,
+    /// Blended with that grey, truncated.
+    TensorSaturation(f32),
+    /// Hue turned through floats, as torchvision does to tensors.
+    TensorHue(f32),
+}
+
+impl Point {
+    /// Applies it to pixels of four bytes.
+    pub(crate) fn apply(&self, pixels: &mut [u8]) {
+        match self {
+            Point::Matrix { rows, add } => scalar::matrix(pixels, rows, add),
+            Point::Hsv { turn, saturation, value } => scalar::hsv(pixels, *turn, *saturation, *value),
+            Point::Tables(tables) => scalar::tables(pixels, tables),
+            Point::TensorGrey => scalar::greys(pixels),
+            Point::TensorSaturation(factor) => scalar::saturation(pixels, *factor),
+            Point::TensorHue(turn) => scalar::hue(pixels, *turn),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_changes_where_nothing_is_asked() {
+        let colours: Vec<u8> = (0..200u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
+        let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let ops = [
+            Point::Matrix { rows: identity, add: [0.0; 3] },
+            Point::Hsv { turn: 0.0, saturation: 1.0, value: 1.0 },
+            Point::TensorSaturation(1.0),
+        ];
+        for op in ops {
+            let mut pixels = colours.clone();
+            op.apply(&mut pixels);
+            let worst = pixels
+                .chunks_exact(4)
+                .zip(colours.chunks_exact(4))
+                .flat_map(|(a, b)| a[..3].iter().zip(&b[..3]).map(|(a, b)| a.abs_diff(*b)))
+                .max();
+            assert!(worst <= Some(1), "{op:?} {worst:?}");
+        }
+    }
+
+    #[test]
+    fn a_third_of_the_circle_takes_red_to_green() {
+        for op in [Point::TensorHue(1.0 / 3.0), Point::Hsv { turn: 1.0 / 3.0, saturation: 1.0, value: 1.0 }] {
+            let mut pixels = [255, 0, 0, 255];
+            op.apply(&mut pixels);
+            assert_eq!(pixels, [0, 255, 0, 255], "{op:?}");
+        }
+    }
+}

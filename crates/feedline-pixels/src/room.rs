@@ -1,0 +1,35 @@
+//! Memory whose size comes out of a file: taken by a path that can fail, never by one that aborts.
+
+use crate::{Error, Result};
+
+/// Makes `buffer` exactly `length` elements long. What they are is unspecified: earlier content or `fill`.
+pub fn fit<T: Clone>(buffer: &mut Vec<T>, length: usize, fill: T) -> Result<()> {
+    if buffer.capacity() < length {
+        // Nothing of the old content is wanted: freeing it first halves the peak and saves the copy.
+        *buffer = Vec::new();
+        buffer.try_reserve_exact(length).map_err(|_| Error::out_of_memory::<T>(length))?;
+    }
+    buffer.resize(length, fill);
+    Ok(())
+}
+
+/// Room for `more` elements behind what `buffer` holds.
+pub fn reserve<T>(buffer: &mut Vec<T>, more: usize) -> Result<()> {
+    buffer.try_reserve(more).map_err(|_| Error::out_of_memory::<T>(more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_much_is_an_error() {
+        let mut buffer = vec![1u8];
+        let error = fit(&mut buffer, isize::MAX as usize, 0).unwrap_err();
+        assert_eq!(error, Error::OutOfMemory { bytes: isize::MAX as u64 });
+        assert!(matches!(fit(&mut vec![0u64], usize::MAX, 0), Err(Error::OutOfMemory { .. })));
+        assert!(reserve(&mut buffer, usize::MAX).is_err());
+        fit(&mut buffer, 3, 7).unwrap();
+        assert_eq!(buffer, [7; 3]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Pixels at other places, as torch's `grid_sample` finds them: the four around a place blend, results are rounded, and
+//! what lies outside takes part in the blend as fill, edge or mirror image. (Pillow's way is in `warp`.)
+
+mod field;
+mod scalar;
+
+use crate::warp::Map;
+use crate::{ImageMut, ImageRef, Result, Size, WarpFilter};
+
+pub(crate) use field::Field;
+
+/// What is outside the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Red, green, blue.
+    Fill([u8; 3]),
+    /// The outermost pixel.
+    Edge,
+    /// The image, mirrored at its edges.
+    Reflect,
+}
+
+/// Where an output pixel's middle comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Places {
+    /// A matrix.
+    Map(Map),
+    /// A lens: `r (1 + k r² + k r⁴)` from the middle, in units of half the image, which is moved by `shift` pixels.
+    Lens {
+        /// Negative bulges, positive pinches.
+        distortion: f64,
+        /// Along x and y.
+        shift: (f64, f64),
+    },
+    /// Smoothed random offsets.
+    Elastic {
+        /// How far along x and y: pixels times two.
+        alpha: (f32, f32),
+        /// How smooth along x and y.
+        sigma: (f32, f32),
+        /// Decides all offsets.
+        seed: u64,
+    },
+}
+
+/// All that is needed to find every pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Where from.
+    pub places: Places,
+    /// Size of the result.
+    pub output: Size,
+    /// Nearest or bilinear.
+    pub filter: WarpFilter,
+    /// Beyond the edges.
+    pub outside: Outside,
+}
+
+/// Writes the result; both have four bytes per pixel.
+pub(crate) fn sample(
+    field: &mut Field,
+    sample: &Sample,
+    from: ImageRef<'_>,
+    to: &mut ImageMut<'_>,
+) -> Result<()> {
+    if let Places::Elastic { alpha, sigma, seed } = sample.places {
+        field.make(to.size, alpha, sigma, seed)?;
+    }
+    for y in 0..to.size.height {
+        let row = to.row_mut(y);
+        for (x, pixel) in row.chunks_exact_mut(4).enumerate() {
+            let place = place(sample, field, x as u32, y);
+            let found = match sample.filter {
+                WarpFilter::Nearest => scalar::nearest(from, place, sample.outside),
+                _ => scalar::bilinear(from, place, sample.outside),
+            };
+            pixel.copy_from_slice(&found);
+        }
+    }
+    Ok(())
+}
+
+/// The place of an output pixel's middle, in pixels from the source's upper left corner.
+fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
+    let (mx, my) = (f64::from(x) + 0.5, f64::from(y) + 0.5);
+    match sample.places {
+        Places::Map(Map::Affine([a, b, c, d, e, f])) => (a * mx + b * my + c, d * mx + e * my + f),
+        Places::Map(Map::Perspective([a, b, c, d, e, f, g, h])) => {
+            let divisor = g * mx + h * my + 1.0;
+            ((a * mx + b * my + c) / divisor, (d * mx + e * my + f) / divisor)
+        }
+        Places::Lens { distortion, shift } => {
+            let (half_x, half_y) =
+                (f64::from(sample.output.width) / 2.0, f64::from(sample.output.height) / 2.0);
+            let (u, v) = ((mx - half_x - shift.0) / half_x, (my - half_y - shift.1) / half_y);
+            let squared = u * u + v * v;
+            let stretch = 1.0 + distortion * squared + distortion * squared * squared;
+            (u * stretch * half_x + half_x + shift.0, v * stretch * half_y + half_y + shift.1)
+        }
+        Places::Elastic { .. } => {
+            let (dx, dy) = field.at(x, y);
+            (mx + f64::from(dx), my + f64::from(dy))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PixelLayout;
+
+    fn made(outside: Outside, map: [f64; 6]) -> Vec<u8> {
+        let bytes: Vec<u8> = (0..4u8).flat_map(|x| [x * 20 + 10; 4]).collect();
+        let size = Size::new(4, 1);
+        let from = ImageRef::new(&bytes, size, 16, PixelLayout::Rgbx).unwrap();
+        let mut out = vec![0; 16];
+        let mut to = ImageMut::new(&mut out, size, 16, PixelLayout::Rgbx).unwrap();
+        let op = Sample {
+            places: Places::Map(Map::Affine(map)),
+            output: size,
+            filter: WarpFilter::Bilinear,
+            outside,
+        };
+        sample(&mut Field::default(), &op, from, &mut to).unwrap();
+        out.chunks_exact(4).map(|p| p[0]).collect()
+    }
+
+    #[test]
+    fn outside_takes_part_in_the_blend() {
+        let half = [1.0, 0.0, -0.5, 0.0, 1.0, 0.0];
+        assert_eq!(made(Outside::Fill([0; 3]), half), [5, 20, 40, 60]);
+        assert_eq!(made(Outside::Edge, half), [10, 20, 40, 60]);
+        let two = [1.0, 0.0, -2.0, 0.0, 1.0, 0.0];
+        assert_eq!(made(Outside::Reflect, two), [30, 10, 10, 30]);
+        assert_eq!(made(Outside::Fill([9; 3]), two), [9, 9, 10, 30]);
+    }
+}

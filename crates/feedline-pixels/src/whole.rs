@@ -1,0 +1,199 @@
+//! Operations that need the whole image at once: a mean, a histogram, neighbours, another place. They work on dense
+//! buffers of four bytes per pixel, which their caller keeps.
+
+use crate::blur::{self, Gaussian, Lines};
+use crate::colour::RowOp;
+use crate::effect::{Effect, Effects};
+use crate::warp::{self, Warp};
+use crate::{CpuLevel, ImageMut, ImageRef, PixelLayout, Region, Result, Size, fit, histogram, sharpen};
+
+/// How pixels outside an image are made when it is padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Border {
+    /// The outermost pixel.
+    Edge,
+    /// Mirrored, without repeating the outermost pixel.
+    Reflect,
+    /// Mirrored, the outermost pixel included.
+    Symmetric,
+}
+
+/// One operation on a whole image.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WholeOp {
+    /// Blended with the mean grey.
+    Contrast(f32),
+    /// Flat histogram, channel by channel.
+    Equalize,
+    /// Stretched to black and white, channel by channel.
+    Autocontrast,
+    /// Blended with a smoothed copy.
+    Sharpness(f32),
+    /// Gaussian blur.
+    Blur(Gaussian),
+    /// Pixels added on the left, top, right and bottom.
+    Pad([u32; 4], Border),
+    /// A box of one colour.
+    Erase(Region, [u8; 3]),
+    /// One of the others.
+    Effect(Box<Effect>),
+}
+
+impl WholeOp {
+    /// The size of what it makes of an image of this size.
+    pub fn output(&self, before: Size) -> Size {
+        match self {
+            WholeOp::Pad(sides, _) => padded(before, *sides),
+            WholeOp::Effect(effect) => effect.output(before),
+            _ => before,
+        }
+    }
+}
+
+pub(crate) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Size {
+    let longer = |side: u32, one: u32, other: u32| side.saturating_add(one).saturating_add(other);
+    Size::new(longer(size.width, left, right), longer(size.height, top, bottom))
+}
+
+/// Does operations on whole images; owns the scratch memory.
+#[derive(Debug)]
+pub struct WholeRunner {
+    level: CpuLevel,
+    lines: Lines,
+    effects: Effects,
+    spare: Vec<u8>,
+}
+
+impl Default for WholeRunner {
+    fn default() -> Self {
+        Self::with_level(CpuLevel::detect())
+    }
+}
+
+impl WholeRunner {
+    /// A runner with the kernels of this level, or the reference if this machine cannot run them.
+    pub fn with_level(level: CpuLevel) -> Self {
+        let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
+        WholeRunner { level, lines: Lines::default(), effects: Effects::default(), spare: Vec::new() }
+    }
+
+    /// Does `op` to a dense image of four bytes per pixel; gives its new size.
+    pub fn run(&mut self, op: &WholeOp, pixels: &mut Vec<u8>, size: Size) -> Result<Size> {
+        let level = self.level;
+        match op {
+            WholeOp::Contrast(factor) => histogram::contrast(level, &mut view_mut(pixels, size)?, *factor),
+            WholeOp::Equalize => histogram::equalize(level, &mut view_mut(pixels, size)?),
+            WholeOp::Autocontrast => histogram::autocontrast(level, &mut view_mut(pixels, size)?),
+            WholeOp::Erase(region, colour) => erase(&mut view_mut(pixels, size)?, *region, *colour)?,
+            WholeOp::Sharpness(factor) => {
+                fit(&mut self.spare, pixels.len(), 0)?;
+                sharpen::sharpen(level, view(pixels, size)?, &mut view_mut(&mut self.spare, size)?, *factor);
+                std::mem::swap(pixels, &mut self.spare);
+            }
+            WholeOp::Blur(weights) => {
+                let WholeRunner { lines, spare, .. } = self;
+                fit(spare, pixels.len(), 0)?;
+                blur::blur(level, lines, weights, view(pixels, size)?, &mut view_mut(spare, size)?)?;
+                std::mem::swap(pixels, spare);
+            }
+            WholeOp::Pad(sides, border) => return self.pad(pixels, size, *sides, *border),
+            WholeOp::Effect(effect) => {
+                let WholeRunner { effects, spare, .. } = self;
+                let output = effect.output(size);
+                fit(spare, output.area() as usize * 4, 0)?;
+                effects.run(level, effect, view(pixels, size)?, &mut view_mut(spare, output)?)?;
+                std::mem::swap(pixels, spare);
+                return Ok(output);
+            }
+        }
+        Ok(size)
+    }
+
+    /// Does operations on single pixels to a dense image of four bytes per pixel, row by row.
+    pub fn rows(&self, ops: &[RowOp], pixels: &mut [u8], size: Size) {
+        for row in pixels.chunks_exact_mut(size.width as usize * 4) {
+            for op in ops {
+                op.apply(self.level, row);
+            }
+        }
+    }
+
+    /// Warps a dense image of four bytes per pixel.
+    pub fn warp(&mut self, warp: &Warp, pixels: &mut Vec<u8>, size: Size) -> Result<()> {
+        fit(&mut self.spare, warp.output.area() as usize * 4, 0)?;
+        let mut to = view_mut(&mut self.spare, warp.output)?;
+        warp::warp(self.level, warp, view(pixels, size)?, &mut to);
+        std::mem::swap(pixels, &mut self.spare);
+        Ok(())
+    }
+
+    fn pad(&mut self, pixels: &mut Vec<u8>, size: Size, sides: [u32; 4], border: Border) -> Result<Size> {
+        let [left, top, ..] = sides;
+        let output = padded(size, sides);
+        fit(&mut self.spare, output.area() as usize * 4, 0)?;
+        let from = view(pixels, size)?;
+        let mut to = view_mut(&mut self.spare, output)?;
+        for y in 0..output.height {
+            let source = from.row(shown(i64::from(y) - i64::from(top), size.height, border));
+            let row = to.row_mut(y);
+            let (first, last) = (left as usize * 4, left as usize * 4 + source.len());
+            row[first..last].copy_from_slice(source);
+            for x in (0..left).chain(left + size.width..output.width) {
+                let column = shown(i64::from(x) - i64::from(left), size.width, border) as usize * 4;
+                row[x as usize * 4..][..4].copy_from_slice(&source[column..column + 4]);
+            }
+        }
+        std::mem::swap(pixels, &mut self.spare);
+        Ok(output)
+    }
+}
+
+/// Which of `length` rows or columns shows at `at`.
+pub(crate) fn shown(at: i64, length: u32, border: Border) -> u32 {
+    let length = i64::from(length);
+    let folded = match border {
+        Border::Edge => at.clamp(0, length - 1),
+        Border::Symmetric => {
+            let at = at.rem_euclid(2 * length);
+            at.min(2 * length - 1 - at)
+        }
+        Border::Reflect => {
+            let period = (2 * (length - 1)).max(1);
+            let at = at.rem_euclid(period);
+            at.min(period - at).min(length - 1)
+        }
+    };
+    folded as u32
+}
+
+fn erase(image: &mut ImageMut<'_>, region: Region, [red, green, blue]: [u8; 3]) -> Result<()> {
+    region.check_inside(image.size)?;
+    for y in region.y..region.bottom() {
+        let row = &mut image.row_mut(y)[region.x as usize * 4..region.right() as usize * 4];
+        row.as_chunks_mut::<4>().0.fill([red, green, blue, 255]);
+    }
+    Ok(())
+}
+
+fn view(bytes: &[u8], size: Size) -> Result<ImageRef<'_>> {
+    ImageRef::new(bytes, size, size.width as usize * 4, PixelLayout::Rgbx)
+}
+
+fn view_mut(bytes: &mut [u8], size: Size) -> Result<ImageMut<'_>> {
+    ImageMut::new(bytes, size, size.width as usize * 4, PixelLayout::Rgbx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borders_show_what_numpy_pads() {
+        let row = |border| (-4..7).map(|at| shown(at, 3, border)).collect::<Vec<_>>();
+        assert_eq!(row(Border::Edge), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2]);
+        assert_eq!(row(Border::Reflect), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]);
+        assert_eq!(row(Border::Symmetric), [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]);
+        assert_eq!((-2..3).map(|at| shown(at, 1, Border::Reflect)).collect::<Vec<_>>(), [0; 5]);
+    }
+}

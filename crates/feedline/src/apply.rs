@@ -1,0 +1,273 @@
+//! TRANSFORMS ON PIXELS AT HAND: the lists, draws and kernels of a loader for an image that came from elsewhere, such as
+//! one that a function of the user's gave back.
+
+use std::sync::{Arc, Mutex};
+
+use feedline_pixels::{Finish, ImageRef, PixelLayout, Size};
+
+use crate::error::{Error, Location, Result, Stage};
+use crate::field::{DType, MemoryFormat};
+use crate::render::Runner;
+use crate::transform::{ImagePlan, Params, Program, SampleKey, Transform, finish};
+
+/// A checked list of transforms, to be applied to one image at a time. Scratch memory is kept from one image to the next.
+#[derive(Clone, Debug)]
+pub struct ImageOps {
+    name: String,
+    plan: ImagePlan,
+    idle: Arc<Mutex<Vec<Scratch>>>,
+}
+
+/// What one image at a time needs.
+#[derive(Debug, Default)]
+struct Scratch {
+    params: Params,
+    program: Program,
+    runner: Runner,
+}
+
+/// One image's draws: the form of its result is known, its pixels are not made yet.
+#[derive(Debug)]
+pub struct Drawn<'a> {
+    ops: &'a ImageOps,
+    scratch: Scratch,
+    image: Size,
+    from: DrawFrom,
+}
+
+impl Drawn<'_> {
+    /// Dimensions of the result.
+    pub fn shape(&self) -> Vec<u64> {
+        self.ops.plan.shape(self.scratch.program.output)
+    }
+
+    /// Bytes of the result.
+    pub fn bytes(&self) -> usize {
+        let each = self.ops.plan.finish().output_bytes(self.scratch.program.output);
+        each * self.ops.plan.copies() as usize
+    }
+
+    /// Makes the pixels. `out` has exactly [`bytes`](Self::bytes).
+    pub fn write(mut self, pixels: &[u8], out: &mut [u8]) -> Result<()> {
+        let bad = |reason| self.ops.bad(self.from.sample, reason);
+        check(pixels, self.image).map_err(bad)?;
+        let (plan, image) = (&self.ops.plan, self.image);
+        let Scratch { params, program, runner } = &mut self.scratch;
+        let each = out.len() / plan.copies() as usize;
+        for (copy, out) in (0..).zip(out.chunks_exact_mut(each.max(1))) {
+            if copy > 0 {
+                plan.draw_copy(image, self.from.key(), copy, params).map_err(bad)?;
+                params.plan(image, program);
+            }
+            run_into(runner, program, pixels, image, plan.finish(), out).map_err(bad)?;
+        }
+        if let Ok(mut idle) = self.ops.idle.lock() {
+            idle.push(self.scratch);
+        }
+        Ok(())
+    }
+}
+
+/// What [`ImageOps::apply`] made: elements of the list's dtype, row-major.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Channels, rows, columns, or rows, columns, channels: as the list's memory format says. Several crops are one
+    /// dimension more, the first.
+    pub shape: Vec<u64>,
+    /// The elements' bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What random parameters are drawn from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrawFrom {
+    /// The loader's seed.
+    pub seed: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// The sample's index.
+    pub sample: u64,
+}
+
+impl DrawFrom {
+    fn key(self) -> SampleKey {
+        SampleKey { seed: self.seed, epoch: self.epoch, sample: self.sample }
+    }
+}
+
+impl ImageOps {
+    /// Checks `transforms`. `name` stands in errors; `view` and `place` (how many transforms come before the first of
+    /// these) keep the draws apart from those of other lists for the same sample.
+    pub fn new(
+        name: &str,
+        transforms: &[Transform],
+        (view, place): (u64, u64),
+        dtype: DType,
+        format: MemoryFormat,
+    ) -> Result<Self> {
+        let plan = ImagePlan::new(name, view, transforms, dtype, format)?.starting_at(place);
+        Ok(ImageOps { name: name.to_owned(), plan, idle: Arc::default() })
+    }
+
+    /// Draws what is to be done to an image of this size.
+    pub fn draw(&self, height: u32, width: u32, from: DrawFrom) -> Result<Drawn<'_>> {
+        let (image, sample) = (Size::new(width, height), from.sample);
+        let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
+        let mut scratch = idle.unwrap_or_default();
+        self.plan.draw(image, from.key(), &mut scratch.params).map_err(|reason| self.bad(sample, reason))?;
+        scratch.params.plan(image, &mut scratch.program);
+        Ok(Drawn { ops: self, scratch, image, from })
+    }
+
+    /// Applies the list to `height` rows of `width` red, green and blue bytes.
+    pub fn apply(&self, pixels: &[u8], height: u32, width: u32, from: DrawFrom) -> Result<Applied> {
+        check(pixels, Size::new(width, height)).map_err(|reason| self.bad(from.sample, reason))?;
+        let drawn = self.draw(height, width, from)?;
+        let shape = drawn.shape();
+        let mut bytes = zeroed(drawn.bytes()).map_err(|reason| self.bad(from.sample, reason))?;
+        drawn.write(pixels, &mut bytes)?;
+        Ok(Applied { shape, bytes })
+    }
+
+    /// The same, with what was drawn, as JSON for [`replay`].
+    pub fn apply_recorded(
+        &self,
+        pixels: &[u8],
+        height: u32,
+        width: u32,
+        from: DrawFrom,
+    ) -> Result<(Applied, String)> {
+        let size = Size::new(width, height);
+        check(pixels, size).map_err(|reason| self.bad(from.sample, reason))?;
+        let params = self.draw(height, width, from)?.scratch.params.to_json();
+        Ok((self.apply(pixels, height, width, from)?, params))
+    }
+
+    fn bad(&self, sample: u64, reason: String) -> Error {
+        Error::sample(
+            Location::default().with_sample(sample).with_field(&self.name),
+            Stage::Transform,
+            reason,
+        )
+    }
+}
+
+/// Does what [`ImageOps::apply_recorded`] drew to an image of the same size, without any chance.
+pub fn replay(
+    params: &str,
+    pixels: &[u8],
+    (height, width): (u32, u32),
+    dtype: DType,
+    format: MemoryFormat,
+) -> Result<Applied> {
+    let bad = |reason: String| Error::option("params", reason);
+    let size = Size::new(width, height);
+    check(pixels, size).map_err(bad)?;
+    let params = Params::from_json(params, size).map_err(bad)?;
+    let (normalize, channels) = params.finish();
+    let finish = finish(dtype, format, normalize, channels).map_err(bad)?;
+    run(&params, pixels, size, &finish).map_err(bad)
+}
+
+fn check(pixels: &[u8], Size { width, height }: Size) -> std::result::Result<(), String> {
+    let wanted = u64::from(height) * u64::from(width) * 3;
+    if wanted == 0 || pixels.len() as u64 != wanted {
+        return Err(format!("{} bytes are no image of {height}x{width}x3", pixels.len()));
+    }
+    Ok(())
+}
+
+fn run(params: &Params, pixels: &[u8], size: Size, finish: &Finish) -> std::result::Result<Applied, String> {
+    let mut program = Program::default();
+    params.plan(size, &mut program);
+    let mut bytes = zeroed(finish.output_bytes(program.output))?;
+    run_into(&mut Runner::default(), &program, pixels, size, finish, &mut bytes)?;
+    Ok(Applied { shape: finish.shape(program.output).to_vec(), bytes })
+}
+
+fn run_into(
+    runner: &mut Runner,
+    program: &Program,
+    pixels: &[u8],
+    size: Size,
+    finish: &Finish,
+    out: &mut [u8],
+) -> std::result::Result<(), String> {
+    let stride = size.width as usize * PixelLayout::Rgb.bytes();
+    let image = ImageRef::new(pixels, size, stride, PixelLayout::Rgb).map_err(|e| e.to_string())?;
+    let (geometry, _) = program.first().ok_or("a program without a first pass")?;
+    runner.run(program, geometry, image, (0, 0), finish, out).map_err(|e| e.to_string())
+}
+
+/// Memory for a result whose size the list and the image decide.
+fn zeroed(length: usize) -> std::result::Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| format!("no memory for a result of {length} bytes"))?;
+    bytes.resize(length, 0);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::ops::*;
+
+    const FROM: DrawFrom = DrawFrom { seed: 1, epoch: 2, sample: 3 };
+
+    fn ramp(height: u32, width: u32) -> Vec<u8> {
+        (0..height * width * 3).map(|i| (i % 251) as u8).collect()
+    }
+
+    fn ops(transforms: &[Transform], place: u64) -> ImageOps {
+        ImageOps::new("image", transforms, (0, place), DType::U8, MemoryFormat::ChannelsLast).unwrap()
+    }
+
+    #[test]
+    fn an_empty_list_only_changes_the_form() {
+        let pixels = ramp(4, 6);
+        assert_eq!(
+            ops(&[], 0).apply(&pixels, 4, 6, FROM).unwrap(),
+            Applied { shape: vec![4, 6, 3], bytes: pixels }
+        );
+        let floats = ImageOps::new("image", &[], (0, 0), DType::F32, MemoryFormat::ChannelsFirst).unwrap();
+        let made = floats.apply(&[255; 3 * 2], 1, 2, FROM).unwrap();
+        assert_eq!((made.shape, made.bytes), (vec![3, 1, 2], 1f32.to_le_bytes().repeat(6)));
+    }
+
+    #[test]
+    fn draws_depend_on_the_place_in_the_whole_list() {
+        let pixels = ramp(64, 64);
+        let crop = [Transform::random_resized_crop(8)];
+        let made = |place, from| ops(&crop, place).apply(&pixels, 64, 64, from).unwrap().bytes;
+        assert_eq!(made(0, FROM), made(0, FROM));
+        assert_ne!(made(0, FROM), made(1, FROM));
+        assert_ne!(made(0, FROM), made(0, DrawFrom { epoch: 3, ..FROM }));
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused() {
+        let error = ops(&[], 0).apply(&[0; 5], 1, 2, FROM).unwrap_err().to_string();
+        assert!(error.contains("5 bytes are no image of 1x2x3"), "{error}");
+        let crop = RandomCrop { size: (9, 9), ..RandomCrop::default() }.into();
+        assert!(ops(&[crop], 0).apply(&ramp(4, 4), 4, 4, FROM).is_err());
+    }
+
+    #[test]
+    fn what_was_drawn_can_be_done_again() {
+        let pixels = ramp(20, 30);
+        let list = [
+            RandomResizedCrop::square(16).into(),
+            RandAugment::default().into(),
+            ColorJitter { brightness: Some((0.5, 1.5)), ..ColorJitter::default() }.into(),
+            Transform::normalize_imagenet(),
+            RandomErasing { p: 1.0, value: EraseValue::Random, ..RandomErasing::default() }.into(),
+        ];
+        let (dtype, format) = (DType::F32, MemoryFormat::ChannelsFirst);
+        let ops = ImageOps::new("image", &list, (0, 0), dtype, format).unwrap();
+        let (first, params) = ops.apply_recorded(&pixels, 20, 30, FROM).unwrap();
+        assert!(ops.apply(&pixels, 20, 30, FROM).unwrap() == first, "kept scratch memory changes nothing");
+        assert_eq!(first.shape, [3, 16, 16]);
+        assert!(replay(&params, &pixels, (20, 30), dtype, format).unwrap() == first);
+        assert!(ops.apply(&pixels, 20, 30, DrawFrom { seed: 99, ..FROM }).unwrap() != first);
+    }
+}

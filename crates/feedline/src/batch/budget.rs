@@ -1,0 +1,151 @@
+//! Bounds the bytes of values whose size is known only when they are made: whole images, texts, arrays.
+//!
+//! Dense columns are bounded by the number of batches in flight, which is fixed beforehand. Ragged ones are booked here
+//! as they come: a worker whose value does not fit waits, except in the oldest batch, the one that the consumer wants
+//! next. So nobody waits for ever: rows are claimed in order, hence the workers of the oldest batch never wait, and
+//! taking it makes another one the oldest.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Batches that a consumer may hold and that still count: the one it has and the one it had before.
+const HELD: u64 = 2;
+
+/// The books of one pass over an epoch.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: Option<u64>,
+    books: Mutex<Books>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    /// The first batch that the consumer has not taken.
+    oldest: u64,
+    /// Number of the batch at the front of `bytes`.
+    first: u64,
+    /// Bytes booked by each batch from `first` on.
+    bytes: VecDeque<u64>,
+    sum: u64,
+    closed: bool,
+}
+
+impl Budget {
+    /// At most `limit` bytes at once; without one, nothing is booked.
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Budget { limit, books: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Books `bytes` for a value of `batch`, waiting until they fit. False if it was closed meanwhile.
+    pub(crate) fn book(&self, batch: u64, bytes: u64) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let mut books = self.books();
+        while !books.closed && batch > books.oldest && books.sum.saturating_add(bytes) > limit {
+            books = self.changed.wait(books).unwrap_or_else(PoisonError::into_inner);
+        }
+        books.add(batch, bytes);
+        !books.closed
+    }
+
+    /// Gives `bytes` of `batch` back.
+    pub(crate) fn unbook(&self, batch: u64, bytes: u64) {
+        if self.limit.is_some() {
+            self.books().remove(batch, bytes);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The consumer has taken batch `batch`. What it held before is taken to be gone.
+    pub(crate) fn taken(&self, batch: u64) {
+        if self.limit.is_some() {
+            let mut books = self.books();
+            books.oldest = batch + 1;
+            books.forget_before((batch + 1).saturating_sub(HELD));
+            drop(books);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn close(&self) {
+        self.books().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Books {
+    fn add(&mut self, batch: u64, bytes: u64) {
+        let Some(at) = batch.checked_sub(self.first) else { return };
+        let at = at as usize;
+        if self.bytes.len() <= at {
+            self.bytes.resize(at + 1, 0);
+        }
+        self.bytes[at] = self.bytes[at].saturating_add(bytes);
+        self.sum = self.sum.saturating_add(bytes);
+    }
+
+    fn remove(&mut self, batch: u64, bytes: u64) {
+        let at = batch.checked_sub(self.first).map(|at| at as usize);
+        if let Some(booked) = at.and_then(|at| self.bytes.get_mut(at)) {
+            let bytes = bytes.min(*booked);
+            *booked -= bytes;
+            self.sum -= bytes;
+        }
+    }
+
+    fn forget_before(&mut self, batch: u64) {
+        while self.first < batch {
+            self.sum -= self.bytes.pop_front().unwrap_or(0);
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn the_oldest_never_waits_and_others_do() {
+        let budget = Arc::new(Budget::new(Some(100)));
+        assert!(budget.book(0, 1000));
+        let entered = Arc::new(AtomicBool::new(false));
+        let waiting = std::thread::spawn({
+            let (budget, entered) = (budget.clone(), entered.clone());
+            move || {
+                assert!(budget.book(3, 50));
+                entered.store(true, Ordering::SeqCst);
+            }
+        });
+        for batch in 0..2 {
+            budget.taken(batch);
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!entered.load(Ordering::SeqCst), "the consumer still holds batch 0");
+        }
+        budget.taken(2);
+        waiting.join().unwrap();
+        assert_eq!(budget.books().sum, 50);
+        budget.unbook(3, 50);
+        assert_eq!(budget.books().sum, 0);
+    }
+
+    #[test]
+    fn closing_frees_who_waits() {
+        let budget = Arc::new(Budget::new(Some(10)));
+        assert!(budget.book(1, 10));
+        let waiting = std::thread::spawn({
+            let budget = budget.clone();
+            move || budget.book(1, 1)
+        });
+        budget.close();
+        assert!(!waiting.join().unwrap());
+    }
+}

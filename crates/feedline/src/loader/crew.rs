@@ -1,0 +1,132 @@
+//! A set of threads that work on one flight at a time, and how they end.
+//!
+//! A thread inside a system call that never returns (a dead network file system) cannot be stopped. Nobody waits for one
+//! for longer than he says: what is left then is left behind, and ends by itself should the call ever return.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::stats::Totals;
+use super::workers::{Flight, Worker};
+use crate::error::{Error, Result};
+
+/// Threads and the way to give them work. Dropping it tells them to end and waits for none.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    senders: Vec<Sender<Arc<Flight>>>,
+    leaving: Leaving,
+    /// Threads that have not yet come back from their last flight.
+    busy: Arc<AtomicUsize>,
+}
+
+impl Crew {
+    /// Starts `count` threads.
+    pub(crate) fn new(count: usize, max_pixels: u64, totals: &Totals) -> Result<Self> {
+        let busy = Arc::new(AtomicUsize::new(0));
+        let leaving = Leaving { handles: Vec::with_capacity(count), process: std::process::id() };
+        let mut crew = Crew { senders: Vec::with_capacity(count), leaving, busy };
+        for number in 0..count {
+            let (sender, receiver) = channel();
+            let (counters, busy) = (totals.worker(), crew.busy.clone());
+            let thread = std::thread::Builder::new().name(format!("feedline-{number}"));
+            let handle = thread.spawn(move || Worker::new(counters, max_pixels).run(&receiver, &busy));
+            let handle = handle.map_err(|e| {
+                Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
+            })?;
+            crew.senders.push(sender);
+            crew.leaving.handles.push(handle);
+        }
+        Ok(crew)
+    }
+
+    /// Number of threads.
+    pub(crate) fn len(&self) -> usize {
+        self.senders.len()
+    }
+
+    /// Gives all threads this flight, to be taken up as soon as they are done with the last one.
+    pub(crate) fn start(&self, flight: &Arc<Flight>) {
+        for sender in &self.senders {
+            self.busy.fetch_add(1, Ordering::Relaxed);
+            if sender.send(flight.clone()).is_err() {
+                // A thread that is gone panicked outside any sample; the flight is closed then (see `Worker::run`).
+                self.busy.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether all threads come back from their last flight within `patience`. They do within a sample's time, unless one
+    /// is stuck.
+    pub(crate) fn is_free_within(&self, patience: Duration) -> bool {
+        poll(Instant::now() + patience, || self.busy.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Tells the threads to end.
+    pub(crate) fn retire(mut self) -> Leaving {
+        let none = Leaving { handles: Vec::new(), process: self.leaving.process };
+        std::mem::replace(&mut self.leaving, none)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        if self.leaving.process != std::process::id() {
+            // After a fork the other ends exist only in the parent, and so does whoever held their locks.
+            std::mem::forget(std::mem::take(&mut self.senders));
+        }
+    }
+}
+
+/// Threads that were told to end.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    handles: Vec<JoinHandle<()>>,
+    process: u32,
+}
+
+impl Leaving {
+    /// How many are still there, as when last looked at.
+    pub(crate) fn len(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Waits for them until `deadline`; gives how many are still there.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) -> usize {
+        if self.process != std::process::id() {
+            return 0;
+        }
+        poll(deadline, || self.handles.iter().all(JoinHandle::is_finished));
+        let (ended, left): (Vec<_>, Vec<_>) = self.handles.drain(..).partition(JoinHandle::is_finished);
+        for handle in ended {
+            let _ = handle.join();
+        }
+        self.handles = left;
+        self.handles.len()
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // After a fork the threads exist only in the parent; there is nothing to let go of.
+            std::mem::forget(std::mem::take(&mut self.handles));
+        }
+    }
+}
+
+/// Looks again and again, at first often, until `done` or the time is up.
+fn poll(deadline: Instant, done: impl Fn() -> bool) -> bool {
+    let mut pause = Duration::from_micros(20);
+    while !done() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+    true
+}

@@ -1,0 +1,303 @@
+//! One pass over an epoch: batches in order.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::crew::Crew;
+use super::faults;
+use super::workers::Flight;
+use super::{Course, Prefetch, Ring, Running, Shared};
+use crate::batch::{Batch, Budget, Sealed, Take};
+use crate::error::{Error, Result};
+use crate::order::{Batches, Identity, Order, State};
+use crate::spec::OnError;
+
+/// One pass over an epoch: batches in order. Dropping it stops the work.
+#[derive(Debug)]
+pub struct Epoch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) flight: Arc<Flight>,
+    /// Shared with the loader, which takes the threads when it is closed.
+    crew: Arc<Mutex<Option<Crew>>>,
+    last: Instant,
+    received: u64,
+    /// Storage failed: the next call begins anew at the batch that could not be had.
+    interrupted: bool,
+    /// Closed by whoever has it, not by the loader.
+    done: bool,
+    /// A mixture's weights in this epoch.
+    pub(super) weights: Option<Vec<f64>>,
+}
+
+/// What [`Epoch::next_within`] found.
+#[derive(Debug)]
+pub enum Next {
+    /// A batch.
+    Batch(Batch),
+    /// None yet.
+    NotYet,
+    /// The epoch is over.
+    End,
+}
+
+impl Shared {
+    /// Books a batch's failures. The error of the batch, if they are one.
+    pub(super) fn account(&self, sealed: &Sealed) -> Result<()> {
+        let policy = self.plan.options.on_error;
+        let mut state = self.state();
+        if sealed.failures.is_empty() {
+            state.faults.all_well();
+            return Ok(());
+        }
+        if policy == OnError::Raise {
+            self.totals.failures(sealed.failures.len() as u64, 0, 0);
+            state.faults.raised(sealed);
+            return Err(sealed.failures[0].1.clone());
+        }
+        count(self, sealed);
+        let limits = faults::Limits::new(self.plan.options.max_errors, self.dataset.len());
+        state.faults.book(sealed, limits, policy)
+    }
+}
+
+impl Epoch {
+    /// Starts epoch `number`.
+    pub(super) fn begin(shared: Arc<Shared>, number: u64, order: Order, batches: Batches) -> Result<Self> {
+        let (flight, crew) = take_off(&shared, number, order, batches)?;
+        let (last, received) = (Instant::now(), 0);
+        let weights = shared.plan.weights();
+        Ok(Epoch { shared, flight, crew, last, received, interrupted: false, done: false, weights })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.flight.epoch
+    }
+
+    /// Batches in it, from where it was started.
+    pub fn len(&self) -> u64 {
+        self.flight.batches.count()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the consumer stands: what it received counts, not what was read ahead. The same on every rank, but for the
+    /// bad samples each has met. After the last batch, the beginning of the next epoch.
+    pub fn state(&self) -> State {
+        let plan = &self.shared.plan;
+        let identity = plan.identity(&self.shared.dataset);
+        let (bad, coming) = (self.shared.bad_samples(), plan.chosen_weights());
+        let state = if self.received >= self.flight.batches.count() {
+            State::new(identity, self.flight.epoch + 1, 0)
+        } else {
+            let identity = Identity { weights: self.weights.clone(), ..identity };
+            State::new(identity, self.flight.epoch, self.next_position())
+        };
+        state.with_bad(bad).with_next_weights(coming)
+    }
+
+    /// The global position of the next batch.
+    fn next_position(&self) -> u64 {
+        self.flight.batches.first + self.received * self.flight.batches.global_size()
+    }
+
+    /// The next batch if it comes within `patience`. A batch with a bad sample is an error under `on_error="raise"`; the
+    /// one after it can still be asked for. Storage that fails is an error whatever `on_error` says; the batch is not
+    /// lost, the next call tries it again.
+    pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
+        self.shared.check_process()?;
+        if self.interrupted {
+            self.begin_anew()?;
+        }
+        let asked = Instant::now();
+        match self.flight.ring.take(Some(patience)) {
+            Take::NotYet => Ok(Next::NotYet),
+            Take::End => {
+                let ended = self.end();
+                self.release();
+                ended
+            }
+            Take::Batch(filling) => {
+                let now = Instant::now();
+                let number = filling.number;
+                let sealed = filling.into_sealed();
+                if let Some((_, error)) = sealed.failures.iter().find(|(_, error)| !error.blames_sample()) {
+                    self.interrupted = true;
+                    self.flight.close();
+                    return Err(error.clone());
+                }
+                self.received += 1;
+                self.flight.budget.taken(number);
+                self.shared.totals.delivered(now - asked, asked.saturating_duration_since(self.last));
+                self.last = now;
+                self.deliver(sealed)
+            }
+        }
+    }
+
+    /// The next batch, waiting at most the loader's `timeout`.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let patience = self.shared.plan.options.patience();
+        loop {
+            match self.next_within(patience.unwrap_or(Duration::from_secs(3600)))? {
+                Next::Batch(batch) => return Ok(Some(batch)),
+                Next::End => return Ok(None),
+                Next::NotYet if patience.is_none() => {}
+                Next::NotYet => return Err(self.timed_out()),
+            }
+        }
+    }
+
+    /// The error for a consumer that lost patience.
+    pub fn timed_out(&self) -> Error {
+        let (ready, depth) = self.flight.ring.occupancy();
+        let seconds = self.shared.plan.options.timeout.unwrap_or_default();
+        let doing = format!(
+            "{ready} of {depth} batches are ready but not the next one: storage or a sample is stuck"
+        );
+        Error::Timeout { seconds, doing }
+    }
+
+    /// The most bytes that were held at once for reads ahead; 0 for local data, which need none.
+    pub fn read_ahead_peak_bytes(&self) -> u64 {
+        self.flight.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
+    }
+
+    /// Stops the work. What was delivered stays valid.
+    pub fn close(&mut self) {
+        self.done = true;
+        self.flight.close();
+        self.release();
+    }
+
+    /// Starts again at the batch that storage did not give.
+    fn begin_anew(&mut self) -> Result<()> {
+        if self.done {
+            return Ok(());
+        }
+        self.release();
+        let batches = Batches { first: self.next_position(), ..self.flight.batches.clone() };
+        let (number, order) = (self.flight.epoch, self.flight.order.clone());
+        (self.flight, self.crew) = take_off(&self.shared, number, order, batches)?;
+        (self.received, self.interrupted) = (0, false);
+        Ok(())
+    }
+
+    fn end(&self) -> Result<Next> {
+        if self.done || self.flight.ring.is_drained() {
+            return Ok(Next::End);
+        }
+        let reason = if self.shared.state().closed {
+            "the loader was closed before this epoch was over"
+        } else {
+            "a worker thread failed outside any sample; please report it"
+        };
+        Err(Error::Closed(reason.to_owned()))
+    }
+
+    fn deliver(&self, sealed: Sealed) -> Result<Next> {
+        self.shared.account(&sealed)?;
+        match (sealed.batch, sealed.failures.into_iter().next_back()) {
+            (Some(batch), _) => Ok(Next::Batch(batch)),
+            (None, Some((_, last))) => {
+                let reason = format!("no sample of the batch is left ({} failed)", sealed.lost);
+                Err(Error::TooManyBadSamples { reason, last: Box::new(last) })
+            }
+            (None, None) => unreachable!("a batch without rows is never opened"),
+        }
+    }
+
+    fn crew(&self) -> MutexGuard<'_, Option<Crew>> {
+        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the crew back.
+    fn release(&mut self) {
+        let crew = self.crew().take();
+        if let Some(crew) = crew {
+            self.shared.release(crew);
+        }
+    }
+}
+
+impl Iterator for Epoch {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().transpose()
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        if self.shared.process != std::process::id() {
+            // The threads, and whoever held their locks, exist only in the parent.
+            let kept = (std::mem::take(&mut self.crew), self.flight.clone(), self.shared.clone());
+            return std::mem::forget(kept);
+        }
+        self.flight.close();
+        self.release();
+    }
+}
+
+/// Threads that the loader may take away.
+type SharedCrew = Arc<Mutex<Option<Crew>>>;
+
+/// Puts threads to work on an epoch.
+fn take_off(
+    shared: &Arc<Shared>,
+    epoch: u64,
+    order: Order,
+    batches: Batches,
+) -> Result<(Arc<Flight>, SharedCrew)> {
+    shared.check_process()?;
+    let plan = &shared.plan.at_epoch(&shared.dataset, epoch)?;
+    let setting = shared.tune();
+    let crew = shared.crew()?;
+    // Batches with fewer rows leave some of these unused: see `Worker::fly`.
+    let rows = batches.count() * batches.batch_size;
+    let given_up: Arc<AtomicBool> = Arc::default();
+    let course = Course {
+        dataset: shared.dataset.clone(),
+        fields: plan.stored_fields(),
+        order: order.clone(),
+        batches: batches.clone(),
+        given_up: given_up.clone(),
+    };
+    let flight = Arc::new(Flight {
+        dataset: shared.dataset.clone(),
+        plan: plan.clone(),
+        pool: shared.pool.clone(),
+        ring: Ring::new(setting.depth, batches.batch_size, rows),
+        budget: Budget::new(plan.ragged_budget()),
+        order,
+        batches,
+        epoch,
+        ahead: Prefetch::start(course, plan.ahead_bytes()),
+        given_up,
+    });
+    let crew = Arc::new(Mutex::new(Some(crew)));
+    let running = Running { flight: Arc::downgrade(&flight), crew: Arc::downgrade(&crew) };
+    let mut state = shared.state();
+    if state.closed {
+        return Err(Error::Closed("the loader is closed".to_owned()));
+    }
+    state.running.push(running);
+    if let Some(crew) = &*crew.lock().unwrap_or_else(PoisonError::into_inner) {
+        crew.start(&flight);
+    }
+    drop(state);
+    Ok((flight, crew))
+}
+
+/// Counts a batch's failures for the statistics.
+fn count(shared: &Shared, sealed: &Sealed) {
+    let mut rows: Vec<usize> = sealed.failures.iter().map(|(row, _)| *row).collect();
+    rows.dedup();
+    let replaced = rows.len() as u64 - sealed.lost as u64;
+    shared.totals.failures(sealed.failures.len() as u64, sealed.lost as u64, replaced);
+}

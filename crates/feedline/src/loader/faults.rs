@@ -1,0 +1,225 @@
+//! The account of bad samples: who they are, and when they are too many.
+//!
+//! A bad sample counts once, however often an epoch or a later one meets it. What counts is part of a saved state, so that
+//! a run that goes on gives up where one that was never interrupted would.
+
+use std::collections::BTreeSet;
+
+use crate::batch::Sealed;
+use crate::error::{Error, Result};
+use crate::order::BadSamples;
+use crate::spec::OnError;
+
+/// Bad samples kept for [`Loader::errors`](super::Loader::errors) and in a saved state; the count goes on beyond.
+const KEPT: usize = 10_000;
+
+/// Without `max_errors`: so many in a row, and in all, are always allowed.
+const ALWAYS: u64 = 100;
+
+/// Without `max_errors`: one in so many of the data set's samples may be bad.
+const SHARE: u64 = 100;
+
+/// How many bad samples are too many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    in_a_row: u64,
+    in_all: u64,
+    /// Whether the user set them.
+    asked: bool,
+}
+
+impl Limits {
+    pub(super) fn new(max_errors: Option<u64>, samples: u64) -> Self {
+        match max_errors {
+            Some(limit) => Limits { in_a_row: limit, in_all: limit, asked: true },
+            None => Limits { in_a_row: ALWAYS, in_all: (samples / SHARE).max(ALWAYS), asked: false },
+        }
+    }
+
+    fn check(&self, in_a_row: u64, in_all: u64, last: &Error) -> Result<()> {
+        let reason = if in_a_row > self.in_a_row {
+            format!("{in_a_row} bad samples in a row are more than {}", self.in_a_row)
+        } else if in_all > self.in_all {
+            format!("{in_all} bad samples are more than {}", self.in_all)
+        } else {
+            return Ok(());
+        };
+        let advice = if self.asked { "" } else { " (max_errors=… sets the limit)" };
+        Err(Error::TooManyBadSamples { reason: reason + advice, last: Box::new(last.clone()) })
+    }
+}
+
+/// Bad samples so far.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// The first failure of each sample, in the order they were met, and which samples those are.
+    errors: Vec<Error>,
+    listed: BTreeSet<u64>,
+    /// All that count, also those of a run before this one.
+    known: BTreeSet<u64>,
+    /// Those met since the last good one.
+    in_a_row: BTreeSet<u64>,
+}
+
+impl Faults {
+    pub(super) fn errors(&self) -> Vec<Error> {
+        self.errors.clone()
+    }
+
+    /// What a saved state has of it.
+    pub(super) fn to_state(&self) -> BadSamples {
+        let first = |set: &BTreeSet<u64>| set.iter().copied().take(KEPT).collect();
+        BadSamples { samples: first(&self.known), in_a_row: first(&self.in_a_row) }
+    }
+
+    /// Goes on from a saved state.
+    pub(super) fn restore(&mut self, state: &BadSamples) {
+        self.known = state.samples.iter().copied().collect();
+        self.in_a_row = state.in_a_row.iter().copied().collect();
+    }
+
+    /// A batch without a failure came.
+    pub(super) fn all_well(&mut self) {
+        self.in_a_row.clear();
+    }
+
+    /// Lists a sample's failure, unless it is listed; gives the sample.
+    fn list(&mut self, error: &Error) -> Option<u64> {
+        let sample = error.location()?.sample?;
+        if self.errors.len() < KEPT && self.listed.insert(sample) {
+            self.errors.push(error.clone());
+        }
+        Some(sample)
+    }
+
+    /// Lists failures that are raised at once: they count towards no limit.
+    pub(super) fn raised(&mut self, sealed: &Sealed) {
+        for (_, error) in &sealed.failures {
+            self.list(error);
+        }
+    }
+
+    /// Books a batch's failures; an error if they are too many, or if a bad sample found no substitute.
+    pub(super) fn book(&mut self, sealed: &Sealed, limits: Limits, policy: OnError) -> Result<()> {
+        let mut longest = 0;
+        let mut failures = sealed.failures.iter().peekable();
+        for row in 0..sealed.rows {
+            while let Some((_, error)) = failures.next_if(|(at, _)| *at == row) {
+                let sample = self.list(error);
+                self.known.extend(sample);
+                self.in_a_row.extend(sample);
+            }
+            longest = longest.max(self.in_a_row.len() as u64);
+            // A row whose substitute worked ends the run after its failures.
+            if sealed.kept.binary_search(&row).is_ok() {
+                self.in_a_row.clear();
+            }
+        }
+        let Some((_, last)) = sealed.failures.last() else { return Ok(()) };
+        limits.check(longest, self.known.len() as u64, last)?;
+        if policy == OnError::Replace { find_unreplaced(sealed) } else { Ok(()) }
+    }
+}
+
+/// An error for the first row that nobody could fill: a batch short of a sample would not be what was promised.
+fn find_unreplaced(sealed: &Sealed) -> Result<()> {
+    let Some(row) = (0..sealed.rows).find(|row| sealed.kept.binary_search(row).is_err()) else {
+        return Ok(());
+    };
+    let tried: Vec<&Error> = sealed.failures.iter().filter(|(at, _)| *at == row).map(|(_, e)| e).collect();
+    let (Some(first), Some(last)) = (tried.first(), tried.last()) else { return Ok(()) };
+    let name = first
+        .location()
+        .and_then(|place| place.sample)
+        .map_or("a sample".to_owned(), |s| format!("sample {s}"));
+    let reason = match tried.len() - 1 {
+        0 => format!("{name} is bad and the order has nobody else who could take its place"),
+        tries => format!("{name} is bad and so are all {tries} substitutes that were tried"),
+    };
+    Err(Error::TooManyBadSamples { reason, last: Box::new((*last).clone()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Location, Stage};
+
+    /// A batch of `rows` rows whose failures are these (row, sample); rows in `lost` have nobody.
+    fn sealed(rows: usize, failures: &[(usize, u64)], lost: &[usize]) -> Sealed {
+        let error = |sample: u64| Error::sample(Location::new("x").with_sample(sample), Stage::Decode, "bad");
+        Sealed {
+            batch: None,
+            failures: failures.iter().map(|(row, sample)| (*row, error(*sample))).collect(),
+            rows,
+            kept: (0..rows).filter(|row| !lost.contains(row)).collect(),
+            lost: lost.len(),
+        }
+    }
+
+    #[test]
+    fn a_sample_counts_once_however_often_it_is_met() {
+        let mut faults = Faults::default();
+        let limits = Limits::new(Some(2), 1000);
+        for _ in 0..50 {
+            faults.book(&sealed(4, &[(0, 7), (2, 9)], &[0, 2]), limits, OnError::Skip).unwrap();
+        }
+        assert_eq!(faults.errors().len(), 2);
+        let message =
+            faults.book(&sealed(4, &[(3, 8)], &[3]), limits, OnError::Skip).unwrap_err().to_string();
+        assert!(message.starts_with("3 bad samples are more than 2"), "{message}");
+    }
+
+    #[test]
+    fn a_run_that_goes_on_gives_up_where_the_whole_one_would() {
+        let batches: Vec<Sealed> = (0..12).map(|n| sealed(2, &[(1, n % 9)], &[1])).collect();
+        let limits = Limits::new(Some(6), 1000);
+        let gives_up = |faults: &mut Faults, from: usize| {
+            (from..12).find(|n| faults.book(&batches[*n], limits, OnError::Skip).is_err())
+        };
+        let whole = gives_up(&mut Faults::default(), 0);
+        assert_eq!(whole, Some(6));
+        for stop in 0..6 {
+            let mut before = Faults::default();
+            batches[..stop].iter().for_each(|b| before.book(b, limits, OnError::Skip).unwrap());
+            let mut after = Faults::default();
+            after.restore(&before.to_state());
+            assert_eq!(gives_up(&mut after, stop), whole);
+        }
+    }
+
+    #[test]
+    fn runs_of_bad_samples_end_with_a_good_one() {
+        let limits = Limits::new(None, 1_000_000);
+        let rows: Vec<(usize, u64)> = (0..101).map(|n| (n, n as u64)).collect();
+        let lost: Vec<usize> = (0..101).collect();
+        let mut faults = Faults::default();
+        assert!(faults.book(&sealed(101, &rows, &lost), limits, OnError::Skip).is_err());
+        let mut faults = Faults::default();
+        faults.book(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
+        faults.book(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
+        assert_eq!(faults.to_state().in_a_row.len(), 0);
+    }
+
+    #[test]
+    fn a_row_that_nobody_fills_is_named() {
+        let limits = Limits::new(None, 1000);
+        let alone = sealed(2, &[(1, 5)], &[1]);
+        let message = Faults::default().book(&alone, limits, OnError::Replace).unwrap_err().to_string();
+        assert!(message.starts_with("sample 5 is bad and the order has nobody"), "{message}");
+        let tried = sealed(2, &[(1, 5), (1, 6), (1, 8)], &[1]);
+        let message = Faults::default().book(&tried, limits, OnError::Replace).unwrap_err().to_string();
+        assert!(message.starts_with("sample 5 is bad and so are all 2 substitutes"), "{message}");
+        assert!(message.contains("sample 8"), "{message}");
+    }
+
+    #[test]
+    fn what_is_raised_is_listed_within_bounds() {
+        let mut faults = Faults::default();
+        for sample in 0..12_000 {
+            faults.raised(&sealed(1, &[(0, sample)], &[0]));
+            faults.raised(&sealed(1, &[(0, sample)], &[0]));
+        }
+        assert_eq!(faults.errors().len(), KEPT);
+        assert_eq!(faults.to_state(), BadSamples::default());
+    }
+}

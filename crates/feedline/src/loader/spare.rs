@@ -1,0 +1,108 @@
+//! For a consumer that goes on with the samples itself and may find them bad: substitutes, and the books.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::workers::{Flight, Worker};
+use super::{Epoch, Shared};
+use crate::batch::{Batch, Budget, Ring, Sealed, Take};
+use crate::error::{Error, Result, Stage};
+use crate::order::{Batches, Order, Sequence};
+
+/// What an epoch offers beside its batches. Independent of the [`Epoch`]: it may be used while another thread waits for
+/// the next batch.
+pub struct Spare {
+    shared: Arc<Shared>,
+    flight: Arc<Flight>,
+    worker: Mutex<Option<Worker>>,
+}
+
+impl fmt::Debug for Spare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spare").field("epoch", &self.flight.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Epoch {
+    /// What this epoch offers to a consumer that finds samples bad.
+    pub fn spare(&self) -> Spare {
+        Spare { shared: self.shared.clone(), flight: self.flight.clone(), worker: Mutex::default() }
+    }
+}
+
+impl Spare {
+    /// The error of a sample that the consumer could not transform; `field` if it was one of them.
+    pub fn error(&self, sample: u64, field: Option<&str>, reason: &str) -> Error {
+        let place = self.flight.locate(sample);
+        let place = match field {
+            Some(field) => place.with_field(field),
+            None => place,
+        };
+        Error::sample(place, Stage::Transform, reason)
+    }
+
+    /// A batch of one row: who takes the place of bad sample `sample` at try number `tries`, from 1. Made by the calling
+    /// thread.
+    pub fn substitute(&self, sample: u64, tries: u64) -> Result<Batch> {
+        self.shared.check_process()?;
+        let positions = self.flight.batches.positions;
+        let candidate = self.flight.order.substitute_of(sample, positions, tries.saturating_sub(1));
+        let nobody = || self.error(sample, None, "the order has nobody else who could take its place");
+        let flight = self.single(candidate.ok_or_else(nobody)?);
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        worker
+            .get_or_insert_with(|| {
+                Worker::new(self.shared.totals.worker(), self.shared.plan.options.max_pixels)
+            })
+            .fly(&flight);
+        let Take::Batch(filling) = flight.ring.take(None) else {
+            return Err(Error::Closed("the loader is closed".to_owned()));
+        };
+        let sealed = filling.into_sealed();
+        let failure = sealed.failures.last().map(|(_, error)| error.clone());
+        match (sealed.batch, failure) {
+            (Some(batch), _) => Ok(batch),
+            (None, Some(error)) => Err(error),
+            (None, None) => unreachable!("a row is done or has failed"),
+        }
+    }
+
+    /// Books samples that the consumer found bad in a batch of `rows` rows: each failure with its row, in order; `kept`
+    /// are the rows that hold a sample all the same. The error of the batch if there is one.
+    pub fn book(&self, rows: usize, kept: Vec<usize>, failures: Vec<(usize, Error)>) -> Result<()> {
+        let Some((_, last)) = failures.last().cloned() else { return Ok(()) };
+        let lost = rows.saturating_sub(kept.len());
+        self.shared.account(&Sealed { batch: None, failures, rows, kept, lost })?;
+        if lost < rows {
+            return Ok(());
+        }
+        let reason = format!("no sample of the batch is left ({lost} failed)");
+        Err(Error::TooManyBadSamples { reason, last: Box::new(last) })
+    }
+
+    /// A flight over this sample alone.
+    fn single(&self, sample: u64) -> Flight {
+        let whole = &*self.flight;
+        let sequence = Sequence::Listed([sample].into());
+        Flight {
+            dataset: whole.dataset.clone(),
+            plan: whole.plan.clone(),
+            pool: whole.pool.clone(),
+            ring: Ring::new(1, 1, 1),
+            budget: Budget::new(None),
+            order: Order::new(&sequence, whole.dataset.len(), whole.plan.options.seed, whole.epoch),
+            batches: Batches {
+                positions: 1,
+                first: 0,
+                batch_size: 1,
+                drop_last: false,
+                rank: 0,
+                world_size: 1,
+                cuts: None,
+            },
+            epoch: whole.epoch,
+            ahead: None,
+            given_up: whole.given_up.clone(),
+        }
+    }
+}

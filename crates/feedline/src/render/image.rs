@@ -1,0 +1,356 @@
+//! Images: find the size, decode what the program's first pass needs, hand it over.
+//!
+//! The usual way is one pass: the JPEG decoder hands over strips of the crop box while they are in the cache, and the
+//! renderer turns them into the batch's row. Images that must be turned (EXIF), that are not JPEGs, or that are shown
+//! in several views go through whole pixel buffers.
+
+use std::time::{Duration, Instant};
+
+use feedline_pixels::jpeg::{self, Scale};
+use feedline_pixels::{
+    Decoder, Error, Filter, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result,
+    Size, append_rgbx, check_amount, fit, reserve,
+};
+use feedline_pixels::{dct, yuv};
+
+use super::run::Runner;
+use crate::sample::{ImageEncoding, ImageMeta};
+use crate::spec::DecodeMode;
+use crate::transform::Program;
+
+/// One encoded image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picture<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Seek index, or empty.
+    pub(crate) index: &'a [u8],
+    /// What the store knows; unknown parts are found in the bytes.
+    pub(crate) meta: ImageMeta,
+}
+
+/// An image whose size, orientation and encoding are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened<'a> {
+    bytes: &'a [u8],
+    index: Option<&'a [u8]>,
+    encoding: ImageEncoding,
+    stored: Size,
+    orientation: Orientation,
+}
+
+impl<'a> Picture<'a> {
+    /// Looks at the header if the store does not know it already.
+    pub(crate) fn open(&self) -> Result<Opened<'a>> {
+        let meta = self.meta;
+        let index = (!self.index.is_empty()).then_some(self.index);
+        let known = meta.width != 0 && meta.height != 0 && meta.orientation != 0;
+        let (encoding, stored, orientation) = if known {
+            let orientation = Orientation::from_exif(u32::from(meta.orientation));
+            (meta.encoding, Size::new(meta.width, meta.height), orientation)
+        } else {
+            let header = feedline_pixels::probe(self.bytes)?;
+            (ImageEncoding::File, header.size, header.orientation)
+        };
+        let jpeg = encoding == ImageEncoding::File && self.bytes.starts_with(&[0xff, 0xd8, 0xff]);
+        let encoding = if jpeg { ImageEncoding::Jpeg } else { encoding };
+        Ok(Opened { bytes: self.bytes, index, encoding, stored, orientation })
+    }
+}
+
+impl Opened<'_> {
+    /// Width and height as a viewer sees them.
+    pub(crate) fn upright_size(&self) -> Size {
+        self.orientation.turn_size(self.stored)
+    }
+
+    /// An error unless the image is within the limit and its bytes can hold it. To be asked before memory is sized by it.
+    pub(crate) fn check(&self, max_pixels: u64) -> Result<()> {
+        check_area(self.stored, max_pixels)?;
+        let area = self.stored.area();
+        let (codec, needed) = match self.encoding {
+            ImageEncoding::Rgb => ("rgb", area.saturating_mul(3)),
+            ImageEncoding::Yuv420 => ("yuv420", yuv::encoded_bytes(self.stored)),
+            // Two bytes for every block of 8 x 8, whatever is left out of the rest.
+            ImageEncoding::Dct => ("dct", area / 32),
+            _ => return check_amount(self.bytes, self.stored),
+        };
+        if self.bytes.len() as u64 >= needed {
+            return Ok(());
+        }
+        let Size { width, height } = self.stored;
+        let reason = format!("{} bytes, {needed} needed for {width}x{height}", self.bytes.len());
+        Err(Error::Truncated { codec, reason })
+    }
+
+    /// Whether the one-pass way is open.
+    pub(crate) fn streams(&self) -> bool {
+        self.encoding != ImageEncoding::File && self.orientation == Orientation::Upright
+    }
+}
+
+/// Time spent on one image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) decode: Duration,
+    pub(crate) transform: Duration,
+}
+
+/// What one view needs of an image, decoded.
+#[derive(Debug)]
+struct DecodedBox {
+    /// Where the pixels lie, upright, at their scale. Empty: in the first box, with those of the others.
+    region: Region,
+    pixels: Vec<u8>,
+    /// The view's first pass at their scale.
+    geometry: Geometry,
+}
+
+/// A thread's decoder with all its scratch memory.
+#[derive(Debug)]
+pub(crate) struct ImageDecoder {
+    jpeg: jpeg::Decoder,
+    dct: dct::Decoder,
+    yuv: yuv::Decoder,
+    other: Decoder,
+    runner: Runner,
+    boxes: Vec<DecodedBox>,
+    turned: Vec<u8>,
+    /// Whether all views are cut from the image that `other` holds.
+    shared: bool,
+    max_pixels: u64,
+}
+
+impl ImageDecoder {
+    /// A decoder that refuses images of more than `max_pixels`.
+    pub(crate) fn new(max_pixels: u64) -> Self {
+        ImageDecoder {
+            jpeg: jpeg::Decoder::new().with_pixel_limit(max_pixels),
+            dct: dct::Decoder::new().with_pixel_limit(max_pixels),
+            yuv: yuv::Decoder::default(),
+            other: Decoder::with_max_pixels(max_pixels),
+            runner: Runner::default(),
+            boxes: Vec::new(),
+            turned: Vec::new(),
+            shared: false,
+            max_pixels,
+        }
+    }
+
+    /// Decodes `picture` and runs `program` on it, into `out`.
+    pub(crate) fn render(
+        &mut self,
+        picture: &Opened<'_>,
+        program: &Program,
+        finish: &Finish,
+        mode: DecodeMode,
+        out: &mut [u8],
+    ) -> Result<Spent> {
+        if picture.streams() {
+            return self.stream(picture, program, finish, mode, out);
+        }
+        let begun = Instant::now();
+        if picture.encoding == ImageEncoding::File {
+            picture.check(self.max_pixels)?;
+            let (_, image) = self.other.decode_upright(picture.bytes)?;
+            let decode = begun.elapsed();
+            let geometry = first(program)?.0;
+            self.runner.run(program, geometry, image, (0, 0), finish, out)?;
+            return Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) });
+        }
+        self.decode_views(picture, &[program], mode)?;
+        let decode = begun.elapsed();
+        self.render_view(0, program, finish, out)?;
+        Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
+    }
+
+    /// Decodes what several programs need of one image, sharing the work on what they have in common.
+    pub(crate) fn decode_views(
+        &mut self,
+        picture: &Opened<'_>,
+        programs: &[&Program],
+        mode: DecodeMode,
+    ) -> Result<()> {
+        let scale = shared_scale(picture, programs, mode)?;
+        self.boxes.resize_with(programs.len().max(1), DecodedBox::default);
+        for (decoded, program) in self.boxes.iter_mut().zip(programs) {
+            decoded.geometry = scale.reduced(first(program)?.0);
+        }
+        self.shared = picture.encoding == ImageEncoding::File;
+        if picture.encoding == ImageEncoding::Jpeg {
+            return self.decode_jpeg_boxes(picture, programs, scale);
+        }
+        if self.shared {
+            picture.check(self.max_pixels)?;
+            return self.other.decode_upright(picture.bytes).map(drop);
+        }
+        // The others are decoded whole; all views then cut from the first box.
+        picture.check(self.max_pixels)?;
+        let ImageDecoder { dct, yuv, boxes, turned, .. } = self;
+        let stored = scale.apply(picture.stored);
+        for decoded in &mut *boxes {
+            decoded.region = Region::new(0, 0, 0, 0);
+        }
+        let DecodedBox { region, pixels, .. } = &mut boxes[0];
+        *region = Region::whole(picture.orientation.turn_size(stored));
+        let whole = Region::whole(stored);
+        pixels.clear();
+        reserve(pixels, stored.area() as usize * 4)?;
+        match picture.encoding {
+            ImageEncoding::Rgb => {
+                append_rgbx(picture.orientation.apply(raw_rgb(picture)?, turned)?, pixels)?;
+            }
+            ImageEncoding::Dct => {
+                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
+                dct.decode_region(picture.bytes, whole, scale, PixelLayout::Rgbx, &mut take)?;
+                turn(picture.orientation, stored, pixels, turned)?;
+            }
+            ImageEncoding::Yuv420 => {
+                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
+                yuv.decode_region(picture.bytes, picture.stored, whole, PixelLayout::Rgbx, &mut take)?;
+                turn(picture.orientation, stored, pixels, turned)?;
+            }
+            _ => return Err(Error::Misuse("files and JPEGs are decoded elsewhere".to_owned())),
+        }
+        Ok(())
+    }
+
+    fn decode_jpeg_boxes(&mut self, picture: &Opened<'_>, programs: &[&Program], scale: Scale) -> Result<()> {
+        let size = scale.apply(picture.stored);
+        let whole = Region::whole(picture.orientation.turn_size(size));
+        let mut stored = Vec::with_capacity(programs.len());
+        for (decoded, program) in self.boxes.iter_mut().zip(programs) {
+            let needed = decoded.geometry.needed(first(program)?.1);
+            // A view that shows nothing of the image still has a pixel to point to.
+            decoded.region = needed.unwrap_or(Region { width: 1, height: 1, ..whole });
+            fit(&mut decoded.pixels, decoded.region.size().area() as usize * 4, 0)?;
+            stored.push(picture.orientation.to_stored(decoded.region, size));
+        }
+        let outs = self.boxes.iter_mut().zip(&stored).map(|(decoded, region)| {
+            ImageMut::new(&mut decoded.pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)
+        });
+        let mut outs = outs.collect::<Result<Vec<_>>>()?;
+        self.jpeg.decode_many(picture.bytes, picture.index, &stored, scale, &mut outs)?;
+        for (decoded, region) in self.boxes.iter_mut().zip(&stored) {
+            turn(picture.orientation, region.size(), &mut decoded.pixels, &mut self.turned)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the program of view `number` on what [`decode_views`](Self::decode_views) decoded for it.
+    pub(crate) fn render_view(
+        &mut self,
+        number: usize,
+        program: &Program,
+        finish: &Finish,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let ImageDecoder { runner, boxes, other, shared, .. } = self;
+        let own = boxes.get(number).ok_or_else(no_view)?;
+        if *shared {
+            let image = other.last().ok_or_else(no_view)?;
+            return runner.run(program, &own.geometry, image, (0, 0), finish, out);
+        }
+        let DecodedBox { region, pixels, .. } = if own.region.width > 0 { own } else { &boxes[0] };
+        let image = ImageRef::new(pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)?;
+        runner.run(program, &own.geometry, image, (region.x, region.y), finish, out)
+    }
+
+    /// Decode and render in one pass over strips.
+    fn stream(
+        &mut self,
+        picture: &Opened<'_>,
+        program: &Program,
+        finish: &Finish,
+        mode: DecodeMode,
+        out: &mut [u8],
+    ) -> Result<Spent> {
+        let begun = Instant::now();
+        let scale = shared_scale(picture, &[program], mode)?;
+        let (geometry, filter) = first(program)?;
+        let geometry = scale.reduced(geometry);
+        let mut transform = Duration::ZERO;
+        let mut rendering = self.runner.begin(program, &geometry, finish, out)?;
+        if let Some(needed) = geometry.needed(filter) {
+            let mut failure = Ok(());
+            let mut take = |y: u32, strip: ImageRef<'_>| {
+                let begun = Instant::now();
+                if failure.is_ok() {
+                    failure = rendering.push((needed.x, needed.y + y), strip);
+                }
+                transform += begun.elapsed();
+            };
+            let (bytes, layout) = (picture.bytes, PixelLayout::Rgbx);
+            match picture.encoding {
+                ImageEncoding::Dct => self.dct.decode_region(bytes, needed, scale, layout, &mut take)?,
+                ImageEncoding::Yuv420 => {
+                    check_area(picture.stored, self.max_pixels)?;
+                    self.yuv.decode_region(bytes, picture.stored, needed, layout, &mut take)?;
+                }
+                ImageEncoding::Rgb => take(0, raw_rgb(picture)?.crop(needed)?),
+                _ => drop(self.jpeg.decode_region(bytes, picture.index, needed, scale, layout, &mut take)?),
+            }
+            failure?;
+        }
+        rendering.finish()?;
+        let ended = Instant::now();
+        self.runner.end(program, finish, out)?;
+        transform += ended.elapsed();
+        Ok(Spent { decode: begun.elapsed().saturating_sub(transform), transform })
+    }
+}
+
+impl Default for DecodedBox {
+    fn default() -> Self {
+        let geometry = Geometry::identity(Size::new(1, 1));
+        DecodedBox { region: Region::new(0, 0, 0, 0), pixels: Vec::new(), geometry }
+    }
+}
+
+/// The scale at which an image is decoded for these programs: the smallest that is large enough for all.
+fn shared_scale(picture: &Opened<'_>, programs: &[&Program], mode: DecodeMode) -> Result<Scale> {
+    if mode != DecodeMode::Fast || !matches!(picture.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct) {
+        return Ok(Scale::Full);
+    }
+    let mut least = Scale::Eighth;
+    for program in programs {
+        least = least.min(Scale::fitting(first(program)?.0));
+    }
+    Ok(least)
+}
+
+fn first(program: &Program) -> Result<(&Geometry, Filter)> {
+    program.first().ok_or_else(|| Error::Misuse("a program begins with its geometry".to_owned()))
+}
+
+fn no_view() -> Error {
+    Error::Misuse("no such view was decoded".to_owned())
+}
+
+fn check_area(size: Size, limit: u64) -> Result<()> {
+    if size.area() <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { width: size.width, height: size.height, limit })
+}
+
+fn raw_rgb<'a>(picture: &Opened<'a>) -> Result<ImageRef<'a>> {
+    let size = picture.stored;
+    ImageRef::new(picture.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
+}
+
+/// Turns dense pixels of this stored size upright, in place.
+fn turn(orientation: Orientation, stored: Size, pixels: &mut Vec<u8>, turned: &mut Vec<u8>) -> Result<()> {
+    if orientation != Orientation::Upright {
+        let image = ImageRef::new(pixels, stored, stored.width as usize * 4, PixelLayout::Rgbx)?;
+        orientation.apply(image, turned)?;
+        std::mem::swap(pixels, turned);
+    }
+    Ok(())
+}
+
+/// Adds the rows of a strip of four bytes per pixel, for which there is room, to dense pixels.
+fn copy_rgbx(strip: ImageRef<'_>, into: &mut Vec<u8>) {
+    for y in 0..strip.size.height {
+        into.extend_from_slice(strip.row(y));
+    }
+}

@@ -1,0 +1,10 @@
+//! WHAT MAKES THE PIXELS.
+//!
+//! An adapter over `feedline_pixels`: an encoded image and a program → a finished row of the batch. It knows neither
+//! batches nor order, and draws nothing. `image.rs` decodes what the program's first pass needs, `run.rs` does the rest.
+
+mod image;
+mod run;
+
+pub(crate) use image::{ImageDecoder, Opened, Picture, Spent};
+pub(crate) use run::Runner;

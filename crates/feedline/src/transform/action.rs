@@ -1,0 +1,102 @@
+//! What can be done to an image, without chance: the vocabulary of [`Params`](super::Params).
+
+use feedline_pixels::Size;
+use serde::{Deserialize, Serialize};
+
+use super::colour::{
+    Autocontrast, Brightness, Contrast, Equalize, EqualizeTiles, Gamma, Gray, Hue, Invert, PermuteChannels,
+    Posterize, Saturation, Sharpness, ShiftChannels, Solarize, SolarizeAdd, TwistHsv, TwistYiq,
+};
+use super::fuse::Fusion;
+use super::geometric::{
+    Crop, HorizontalFlip, PadBorder, Resized, Sampled, ShufflePatches, VerticalFlip, Warped,
+};
+use super::pixel::{
+    AddNoise, Blended, Blur, BoxBlur, Composed, Disc, Erase, Grid, Holes, Recompress, Smear, Sprinkle,
+};
+use super::policy::Mixed;
+
+/// A concrete operation: numbers, no chance.
+pub(crate) trait Act {
+    /// Whether it can be done to an image of this size. What ops draw always can; what is read from JSON may not.
+    fn check(&self, _before: Size) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The size of the result.
+    fn output(&self, before: Size) -> Size {
+        before
+    }
+
+    /// Adds itself to a program.
+    fn plan(&self, fusion: &mut Fusion<'_>);
+}
+
+macro_rules! list_of_actions {
+    ($($(#[$attribute:meta])* $name:ident,)*) => {
+        /// One of them.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "do")]
+        pub(crate) enum Action {
+            $($(#[$attribute])* $name($name),)*
+        }
+
+        impl Action {
+            fn act(&self) -> &dyn Act {
+                match self {
+                    $(Action::$name(action) => action,)*
+                }
+            }
+        }
+
+        $(impl From<$name> for Action {
+            fn from(action: $name) -> Self {
+                Action::$name(action)
+            }
+        })*
+    };
+}
+
+list_of_actions! {
+    Crop,
+    #[serde(rename = "Resize")]
+    Resized,
+    HorizontalFlip,
+    VerticalFlip,
+    #[serde(rename = "Pad")]
+    PadBorder,
+    #[serde(rename = "Warp")]
+    Warped,
+    Brightness, Contrast, Saturation, Hue, Gray, Invert, Posterize, Solarize, Equalize, Autocontrast, Sharpness,
+    PermuteChannels,
+    #[serde(rename = "GaussianBlur")]
+    Blur,
+    Erase,
+    #[serde(rename = "Sample")]
+    Sampled,
+    #[serde(rename = "Mix")]
+    Mixed,
+    #[serde(rename = "Scene")]
+    Composed,
+    #[serde(rename = "Blend")]
+    Blended,
+    ShufflePatches, Gamma, SolarizeAdd, TwistHsv, TwistYiq, ShiftChannels, EqualizeTiles, BoxBlur, Smear, Disc,
+    AddNoise, Sprinkle, Recompress, Holes, Grid,
+}
+
+impl Action {
+    /// Whether it can be done to an image of this size.
+    pub(crate) fn check(&self, before: Size) -> Result<(), String> {
+        self.act().check(before)
+    }
+
+    /// The size of the result.
+    pub(crate) fn output(&self, before: Size) -> Size {
+        self.act().output(before)
+    }
+
+    /// Adds itself to a program.
+    pub(super) fn plan(&self, fusion: &mut Fusion<'_>) {
+        self.act().plan(fusion);
+    }
+}

@@ -1,0 +1,206 @@
+"""Those who run the functions: threads of the loader, each with a worker process of its own or none.
+
+A thread with a process hands it one piece of work at a time. If the process ends in the middle, another takes its place
+and the work is done again, sample by sample, so that one that ends its process again and again can be named.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from feedline.errors import OptionError
+
+from .program import Bad, Program
+from .start import Starter, Worker
+
+__all__ = ["Closed", "Crew", "Place"]
+
+_LOG = logging.getLogger("feedline")
+
+ENDS_PER_SAMPLE = 3
+"""A sample whose function ended this many processes is bad."""
+STARTS = 3
+"""A process that cannot be started is tried this often."""
+SOON_SECONDS = 3.0
+PATIENCE_SECONDS = 5.0
+"""Threads that have not ended this long after they were told to are left behind."""
+
+Rows = Sequence[dict[str, Any]]
+Results = list[Any]
+
+
+class Closed(Exception):  # noqa: N818 - never seen outside
+    """Nobody wants the work any more."""
+
+
+class Place:
+    """Where one thread has its functions run: here."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def run(self, epoch: int, rows: Rows) -> Results:
+        """Results of these samples, in order."""
+        # Global random numbers are everybody's here; they cannot be set for one sample.
+        return self.program.run(epoch, rows, seeded=False)
+
+    def close(self) -> None:
+        """Stops whatever can be stopped, from another thread."""
+
+    def end(self) -> None:
+        """Gives everything back."""
+
+
+class ProcessPlace(Place):
+    """In a worker process."""
+
+    def __init__(self, program: Program, starter: Starter) -> None:
+        super().__init__(program)
+        self._starter = starter
+        self._worker: Worker | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def run(self, epoch: int, rows: Rows) -> Results:
+        """Results of these samples, whatever becomes of processes on the way."""
+        try:
+            return self._ask(epoch, rows)
+        except (EOFError, OSError):
+            self._mourn()
+        return [self._stubborn(epoch, row, tries=1 if len(rows) == 1 else 0) for row in rows]
+
+    def _stubborn(self, epoch: int, row: dict[str, Any], tries: int) -> Any:
+        why = ""
+        while tries < ENDS_PER_SAMPLE:
+            try:
+                return self._ask(epoch, [row])[0]
+            except (EOFError, OSError):  # noqa: PERF203 - each try is a process
+                why = self._mourn()
+                tries += 1
+        return Bad(None, f"the function ended its worker process {tries} times ({why})")
+
+    def _ask(self, epoch: int, rows: Rows) -> Results:
+        worker = self._worker or self._begin()
+        worker.channel.send((epoch, list(rows)))
+        results: Results = worker.channel.receive()
+        return results
+
+    def _begin(self) -> Worker:
+        for attempt in range(STARTS):
+            try:
+                worker = self._starter.start()
+                with self._lock:
+                    self._worker = worker
+                if self._closed:
+                    worker.channel.hang_up()
+                refusal = worker.channel.receive()
+            except (EOFError, OSError) as error:
+                why = self._mourn()
+                if attempt == STARTS - 1:
+                    raise OptionError(f"map_workers: worker processes end while they start ({why})") from error
+                continue
+            if refusal is not None:
+                self._mourn()
+                hint = (
+                    "hint: its module must be importable, or be the script itself; map_workers='threads' needs neither"
+                )
+                raise OptionError(f"map: the function cannot be loaded in a worker process\n{hint}\n{refusal}")
+            return worker
+        raise AssertionError
+
+    def _mourn(self) -> str:
+        """Puts a process that has ended away, and says how it ended."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        status = worker.end() if worker is not None else None
+        if self._closed:
+            raise Closed
+        why = _in_words(status)
+        _LOG.warning("a worker process of map or T.Python ended (%s); another takes its place", why)
+        return why
+
+    def close(self) -> None:
+        """Ends the process; a thread that waits for it hears."""
+        self._closed = True
+        with self._lock:
+            if self._worker is not None:
+                self._worker.channel.hang_up()
+
+    def end(self) -> None:
+        """Waits for the end of the process."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+
+def _in_words(status: int | None) -> str:
+    if status is None:
+        return "it did not answer"
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    return f"{name}, as when memory runs out" if name == "SIGKILL" else name
+
+
+class Crew:
+    """The threads, and the queue they take their work from."""
+
+    def __init__(self, count: int, place: Callable[[], Place], starter: Starter | None) -> None:
+        self._work: queue.SimpleQueue[Callable[[Place], None] | None] = queue.SimpleQueue()
+        self._places = [place() for _ in range(count)]
+        self._starter = starter
+        self._process = os.getpid()
+        self._threads = [
+            threading.Thread(target=_live, args=(self._work, own), name=f"feedline-python-{number}", daemon=True)
+            for number, own in enumerate(self._places)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[Place], None]) -> None:
+        """Has one of them do this, in the order of submission."""
+        self._work.put(work)
+
+    def close(self) -> None:
+        """Ends them, promptly whatever they are at."""
+        if self._process != os.getpid():
+            return  # threads and workers are another process's
+        for place in self._places:
+            place.close()
+        for _ in self._threads:
+            self._work.put(None)
+        self._join(SOON_SECONDS)
+        if self._starter is not None:
+            # Whoever still waits for a process to begin need not.
+            self._starter.abort()
+        self._join(PATIENCE_SECONDS)
+        late = [thread.name for thread in self._threads if thread.is_alive()]
+        if late:
+            _LOG.warning("a function is still running in %s; its thread is left behind", ", ".join(late))
+        if self._starter is not None:
+            self._starter.close()
+
+    def _join(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - time.monotonic()))
+
+
+def _live(work: queue.SimpleQueue[Callable[[Place], None] | None], place: Place) -> None:
+    """The life of one thread."""
+    while (task := work.get()) is not None:
+        try:
+            task(place)
+        except Closed:
+            break
+        task = None
+    place.end()

@@ -1,0 +1,346 @@
+"""The loader's knobs: names, defaults, what is allowed and what they do, once for `Loader` and `LoaderOptions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
+from functools import partial
+from typing import Annotated, Any, TypedDict, get_type_hints
+
+from ._checks import choice, flag, listed, maybe, path, real, refuse, shown, text, texts, whole
+from ._paths import Uri
+from .errors import OptionError
+from .samplers import Indices, Sampler
+from .samplers.epochs import HasIndices
+from .transforms import Transform
+
+__all__ = [
+    "DEFAULTS",
+    "KNOBS",
+    "REFUSED",
+    "Knob",
+    "KnobArguments",
+    "KnobValues",
+    "Knobs",
+    "checked",
+    "described",
+    "refuse_unknown",
+]
+
+_COLLATES = ("ragged", "stack", "pad", "list")
+_CONTEXTS = ("fork", "spawn", "forkserver")
+# More seconds than this are for ever.
+_FOREVER = 1e9
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One knob."""
+
+    check: Callable[[str, Any], Any]
+    """Takes name and value; gives the value as the loader wants it, or raises `OptionError`."""
+    doc: str
+    default: Any
+    name: str = ""
+    type: Any = None
+
+
+def _shuffle(name: str, value: Any) -> bool | str:
+    if value is None:
+        return False
+    if isinstance(value, str) and value in ("full", "block"):
+        return str(value)
+    try:
+        return flag(name, value)
+    except OptionError:
+        raise OptionError(f"{name}: {shown(value)} is none of False, True, 'full', 'block'") from None
+
+
+def _sampler(name: str, value: Any) -> Any:
+    """Anything that gives indices. What it gives is looked at by the loader, which knows the data set."""
+    if value is None or isinstance(value, Sampler):
+        return value
+    if isinstance(value, type):
+        raise OptionError(f"{name}: {shown(value)} is a class (call it: add parentheses)")
+    # Before `indices`: torch's tensors have a method of that name.
+    if hasattr(value, "__array__"):
+        return Indices(value)
+    if callable(getattr(value, "indices", None)):
+        return value
+    iterable = hasattr(value, "__iter__") or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
+    if not iterable or isinstance(value, (str, bytes, Mapping)):
+        refuse(name, value, "a sampler, an iterable of indices, or an object with indices(epoch)")
+    return value
+
+
+def _transforms(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, Transform):
+        return value
+    if isinstance(value, Mapping):
+        for field in value:
+            text(f"{name}: name of a field", field)
+        return value
+    return listed(name, value, "a list of feedline.transforms, or a dict of such lists by field")
+
+
+def _named(name: str, value: Any, *, known: tuple[str, ...]) -> str:
+    """A name from a string, or from torch's or NumPy's object of that name."""
+    found = str(getattr(value, "__name__", None) or (value if isinstance(value, str) else shown(value)))
+    found = found.removeprefix("torch.")
+    return choice(
+        name, {"contiguous_format": "channels_first"}.get(found, value if found not in known else found), known
+    )
+
+
+def _timeout(name: str, value: Any) -> float:
+    seconds = real(name, value)
+    if seconds <= 0:
+        refuse(name, value, "a positive number of seconds")
+    return min(seconds, _FOREVER)
+
+
+def _collate(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return choice(name, value, _COLLATES)
+    return {text(f"{name}: name of a field", field): choice(name, each, _COLLATES) for field, each in value.items()}
+
+
+def _context(name: str, value: Any) -> Any:
+    if (isinstance(value, str) and value in _CONTEXTS) or hasattr(value, "Process"):
+        return value
+    raise OptionError(f"{name}: not one of {', '.join(map(repr, _CONTEXTS))}, nor a context: {shown(value)}")
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise OptionError(f"{name}: {shown(value)} cannot be called")
+    return value
+
+
+def _tuple(name: str, value: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        refuse(name, value, "True or a list of fields, such as ('image', 'label')")
+    return tuple(texts(name, value))
+
+
+def _device(name: str, value: Any) -> Any:
+    """A name or an object of torch's; torch itself says whether there is such a device."""
+    if isinstance(value, str) or type(value).__module__.partition(".")[0] == "torch":
+        return value
+    return whole(name, value, high=2**15)
+
+
+class KnobArguments(TypedDict, total=False):
+    """Every knob once: its type, its default, what is allowed and what it does.
+
+    `Loader` and `LoaderOptions` take these arguments; `Knobs`, `help` and the signatures are made from this list.
+    """
+
+    batch_size: Annotated[int, Knob(partial(whole, low=1, high=2**24), "samples per batch on each rank", default=64)]
+    shuffle: Annotated[
+        bool | str,
+        Knob(
+            _shuffle,
+            '`True` (or `"full"`): every order equally likely; `"block"`: quasi-random, kind to storage',
+            default=False,
+        ),
+    ]
+    seed: Annotated[int, Knob(partial(whole, high=2**64 - 1), "what order and augmentation are drawn from", default=0)]
+    drop_last: Annotated[bool, Knob(flag, "leave out a last batch that is not full", default=False)]
+    sampler: Annotated[
+        Sampler | HasIndices | Iterable[int] | None,
+        Knob(
+            _sampler,
+            "one of `feedline.samplers` or of torch's, an iterable of indices, or an object with `indices(epoch)`",
+            default=None,
+        ),
+    ]
+    transforms: Annotated[
+        Sequence[Transform] | Mapping[str, Any] | None,
+        Knob(
+            _transforms, "a list for the image field, or a dict by field; a dict in it for several views", default=None
+        ),
+    ]
+    fields: Annotated[Sequence[str] | None, Knob(maybe(texts), "load only these", default=None)]
+    num_workers: Annotated[
+        int,
+        Knob(partial(whole, high=4096), "threads; 0 for all usable cores, shared with the other ranks here", default=0),
+    ]
+    prefetch: Annotated[
+        int | None, Knob(maybe(partial(whole, low=1, high=4096)), "batches ready ahead, in all", default=None)
+    ]
+    rank: Annotated[
+        int | None, Knob(maybe(partial(whole, high=2**31)), "this process among all; found if not given", default=None)
+    ]
+    world_size: Annotated[
+        int | None,
+        Knob(maybe(partial(whole, low=1, high=2**31)), "how many processes; found if not given", default=None),
+    ]
+    output: Annotated[
+        str,
+        Knob(
+            partial(choice, allowed=("auto", "torch", "numpy", "jax", "dlpack")),
+            '`"torch"`, `"numpy"`, `"jax"` or `"dlpack"`; auto: torch if it is installed, else numpy',
+            default="auto",
+        ),
+    ]
+    device: Annotated[Any, Knob(maybe(_device), "where torch tensors go", default=None)]
+    dtype: Annotated[
+        Any,
+        Knob(
+            partial(_named, known=("float32", "float16", "bfloat16", "uint8")),
+            'element type of images: `"float32"`, `"float16"`, `"bfloat16"` or `"uint8"`',
+            default="float32",
+        ),
+    ]
+    memory_format: Annotated[
+        Any,
+        Knob(
+            partial(_named, known=("channels_first", "channels_last")),
+            '`"channels_first"` or `"channels_last"`',
+            default="channels_first",
+        ),
+    ]
+    missing: Annotated[
+        str,
+        Knob(
+            partial(choice, allowed=("mask", "nan", "error")),
+            'missing numbers: `"mask"` (0, or NaN for floats, and a column `NAME.valid`), `"nan"` or `"error"`',
+            default="mask",
+        ),
+    ]
+    pin_memory: Annotated[bool, Knob(flag, "copy batches to page-locked memory", default=False)]
+    non_blocking: Annotated[bool, Knob(flag, "copies to a device overlap with the host", default=True)]
+    timeout: Annotated[
+        float | None, Knob(maybe(_timeout), "seconds without a batch after which to raise", default=None)
+    ]
+    on_error: Annotated[
+        str,
+        Knob(
+            partial(choice, allowed=("raise", "skip", "replace")),
+            'a bad sample raises, is left out (`"skip"`), or is replaced by another (`"replace"`)',
+            default="raise",
+        ),
+    ]
+    max_errors: Annotated[int | None, Knob(maybe(whole), "bad samples after which to raise all the same", default=None)]
+    collate: Annotated[
+        str | Mapping[str, str] | None,
+        Knob(
+            maybe(_collate),
+            'values of different sizes: `"ragged"`, `"stack"`, `"pad"` or `"list"`, or a dict by field',
+            default=None,
+        ),
+    ]
+    as_tuple: Annotated[
+        bool | Sequence[str] | None,
+        Knob(maybe(_tuple), "batches as tuples: `True` for all fields, or their names", default=None),
+    ]
+    cache_dir: Annotated[Uri | None, Knob(maybe(path), "folder in which remote data are kept", default=None)]
+    memory_budget: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "bytes of batches in flight", default=None)]
+    persistent_workers: Annotated[bool, Knob(flag, "keep the threads between epochs", default=True)]
+    auto_tune: Annotated[
+        bool, Knob(flag, "adjust threads and batches ahead from epoch to epoch, by what was slow", default=False)
+    ]
+    multiprocessing_context: Annotated[
+        Any, Knob(_context, "how the processes of `map` and `T.Python` start", default="forkserver")
+    ]
+    map: Annotated[
+        Callable[..., Any] | None,
+        Knob(maybe(_function), "a function of every sample, a dict of its fields", default=None),
+    ]
+    as_: Annotated[
+        str | None, Knob(maybe(text), 'what images are for it: `"numpy"`, `"pil"` or `"torch"`', default=None)
+    ]
+    batch_map: Annotated[
+        Callable[..., Any] | None,
+        Knob(maybe(_function), "a function of every batch, in a thread ahead of the loop", default=None),
+    ]
+    map_workers: Annotated[
+        str | None,
+        Knob(
+            maybe(partial(choice, allowed=("processes", "threads"))),
+            'where functions run: `"processes"` or `"threads"`',
+            default=None,
+        ),
+    ]
+    decode: Annotated[
+        str,
+        Knob(
+            partial(choice, allowed=("exact", "fast", "none")),
+            '`"exact"` pixels, `"fast"` ones, or `"none"`: the stored bytes',
+            default="exact",
+        ),
+    ]
+    max_pixels: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "larger images are bad samples", default=None)]
+
+
+def _named_knob(name: str, hint: Any) -> Knob:
+    knob: Knob = hint.__metadata__[0]
+    return replace(knob, name=name, type=hint.__origin__)
+
+
+KNOBS: dict[str, Knob] = {
+    name: _named_knob(name, hint) for name, hint in get_type_hints(KnobArguments, include_extras=True).items()
+}
+"""Every knob by name."""
+
+DEFAULTS: dict[str, Any] = {name: knob.default for name, knob in KNOBS.items()}
+"""What a knob is if nobody says."""
+
+
+class KnobValues(Mapping[str, Any]):
+    """A value for every knob, by attribute or by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in KNOBS:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KNOBS)
+
+    def __len__(self) -> int:
+        return len(KNOBS)
+
+
+Knobs: type[KnobValues] = make_dataclass(
+    "Knobs",
+    [(name, knob.type, field(default=knob.default)) for name, knob in KNOBS.items()],
+    bases=(KnobValues,),
+    frozen=True,
+    kw_only=True,
+    namespace={"__module__": __name__, "__doc__": "What `Loader` and `LoaderOptions` hold: a value for every knob."},
+)
+
+REFUSED: dict[str, str] = {
+    "part_size": "a property of the connection: say storage_options={'part_size': ...} in fl.open",
+    "max_inflight_parts": "a property of the connection: say storage_options={'max_inflight_parts': ...} in fl.open",
+    "page_cache": "not adjustable: samples are read with pread, once each, and the kernel's own read-ahead is kept",
+    "loading_mode": "batches always come in order, whatever the order in which reads finish",
+    "worker_init_fn": "workers are threads of the engine and run no Python",
+    "collate_fn": "the engine puts batches together: see collate=, and batch_map= for a function of whole batches",
+    "generator": "order and augmentation are drawn from seed",
+    "prefetch_factor": "say prefetch=, which counts batches in all, not per worker",
+    "batch_sampler": "say sampler= and batch_size=",
+}
+"""Knobs of other loaders, and why they are not here."""
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """An error for the first name that is not a knob, with the reason where there is one."""
+    for name in sorted(set(names) - set(KNOBS)):
+        reason = REFUSED.get(name)
+        raise OptionError(f"{name}: {reason}" if reason else f"{name}: no such knob; there are {', '.join(KNOBS)}")
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """These knobs as the loader wants them, in the order of the table."""
+    refuse_unknown(given)
+    return {name: knob.check(name, given[name]) for name, knob in KNOBS.items() if name in given}
+
+
+def described(indent: str = "") -> str:
+    """The table for people."""
+    return "\n".join(f"{indent}- `{knob.name}` [{knob.default!r}]: {knob.doc}" for knob in KNOBS.values())

@@ -1,0 +1,161 @@
+"""Data where they lie: [`open`][feedline.open]."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _feedline
+from ._checks import choice, flag, listed, mapping, maybe, refuse, shown, text
+from ._dataset import Dataset
+from ._hub import is_hub, located
+from ._paths import Uri, local_text
+from ._rows import check_schema, is_frame, is_rows
+from ._signatures import called
+from ._tables import hugging_face, in_memory, is_hugging_face, refuse_unused
+from .errors import OptionError
+
+__all__ = ["open", "open_source", "storage_text"]
+
+
+@called
+def open(  # noqa: A001 - the public contract names it so
+    uri: Any,
+    *,
+    format: str = "auto",  # noqa: A002 - the public contract names it so
+    fields: Mapping[str, str] | None = None,
+    cache_dir: Uri | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    on_change: str = "error",
+    split: str | None = None,
+    allow_pickle: bool = False,
+    password: str | None = None,
+    verify_hashes: bool = False,
+    root: Uri | None = None,
+    schema: Mapping[str, str] | None = None,
+    follow_links: bool = False,
+) -> Dataset:
+    """Opens data where they lie: a folder of images, a pack, tar files, a zip, a table.
+
+    `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.jpg`), or a list of those; several folders,
+    packs or tables are joined, with classes matched by name. `~` and relative paths are resolved at once. `format` is
+    found from the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
+
+    A table (`.csv`, `.tsv`, `.jsonl`) has a sample in each row; a column of image paths becomes the image, and a label
+    column of text becomes classes. Paths start at the table's folder, or at `root`. A data frame, a list of dicts and a
+    `datasets.Dataset` are tables too. `schema` says what columns hold where that cannot be told by looking:
+    `{"file": "image", "label": "text"}`; it also makes images of the arrays in `.npy` and `.npz` files.
+
+    `hf://datasets/ORG/NAME[@REVISION][/PATH]` are files on the Hugging Face hub, of the commit that the revision is
+    when it is opened; the token is where `huggingface_hub` has it.
+
+    Some formats ask more. `split` picks one of several parts (`train`, `test`). Fields that are Python pickles are
+    refused unless `allow_pickle`, since reading one can run any code; `ds[i]` then unpickles them, a loader hands out
+    their bytes. `password` is for encrypted data, `verify_hashes` compares files with the hashes in their index.
+    Tables may name image files beside them; one that a symbolic link leads out of the folder for is refused unless
+    `follow_links`.
+
+    >>> import feedline as fl
+    >>> ds = fl.open(example_folder)
+    >>> ds.format, len(ds), ds.classes
+    ('folder', 12, ['cat', 'dog', 'owl'])
+    >>> sorted(ds[0])
+    ['image', 'label', 'path']
+    """
+    choice("on_change", on_change, ("error",))  # changed data are always an error
+    reading: dict[str, Any] = {
+        "split": maybe(text)("split", split),
+        "allow_pickle": flag("allow_pickle", allow_pickle),
+        "password": maybe(text)("password", password),
+        "verify_hashes": flag("verify_hashes", verify_hashes),
+        "follow_links": flag("follow_links", follow_links),
+    }
+    text("format", format)
+    picked, kinds, storage = _picked(fields), check_schema(schema), storage_text(storage_options, cache_dir)
+    if is_hugging_face(uri):
+        refuse_unused(format=format, root=root, schema=schema, **reading)
+        return Dataset(hugging_face(uri, picked, storage))
+    reading["root"] = None if root is None else local_text("root", root)
+    if is_frame(uri) or is_rows(uri):
+        refuse_unused(format=format, **{name: value for name, value in reading.items() if name != "root"})
+        return Dataset(in_memory(uri, picked, reading, kinds, storage))
+    reading["schema"] = kinds
+    uris = _uris("uri", uri)
+    if any(is_hub(one) for one in uris):
+        uris, reached = located(uris, storage_options, split)
+        reading["split"], storage = None, storage_text(reached, cache_dir)
+    core = _feedline.Dataset.open(uris, format, picked, json.dumps(reading), storage)
+    for warning in core.warnings():
+        warnings.warn(warning, stacklevel=3)
+    return Dataset(core)
+
+
+def open_source(source: Any, options: Mapping[str, object] | None) -> Dataset:
+    """What is to be written elsewhere."""
+    storage_text(options, knob="source_storage_options")
+    if isinstance(source, Dataset):
+        if options:
+            raise OptionError("source_storage_options: the source is open already; give them to open")
+        return source
+    if not (is_hugging_face(source) or is_frame(source) or is_rows(source)):
+        _uris("source", source)
+    try:
+        return open(source, storage_options=options)
+    except OptionError as error:
+        # Those of the destination have that name here.
+        if str(error).startswith("storage_options: "):
+            raise OptionError(f"source_{error}") from None
+        raise
+
+
+def _uris(knob: str, given: Any) -> list[str]:
+    if isinstance(given, (str, bytes, os.PathLike)):
+        return [local_text(knob, given)]
+    allowed = "a path, a uri, or a list of those"
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise OptionError(
+            f"{knob}: a {type(given).__name__} is nothing that can be opened ({shown(given)}); give {allowed}"
+        )
+    uris = [local_text(knob, one) for one in listed(knob, given, allowed)]
+    if not uris:
+        refuse(knob, given, allowed)
+    return uris
+
+
+def _picked(fields: Mapping[str, str] | None) -> list[tuple[str, str]] | None:
+    allowed = "a dict of names, such as {'image': 'jpg;png', 'label': 'cls'}"
+    found = mapping("fields", fields, allowed)
+    for stored in found.values():
+        text("fields: what is stored", stored)
+    return list(found.items()) or None
+
+
+def storage_text(
+    options: Mapping[str, object] | None, cache_dir: Uri | None = None, knob: str = "storage_options"
+) -> str:
+    """How to reach what is not on this machine, as the core takes it."""
+    named: dict[str, str] = {}
+    for name, value in mapping(knob, options, "a dict of settings by name").items():
+        if isinstance(value, Mapping) and name == "headers":
+            named.update({f"header.{header}": _setting(knob, header, content) for header, content in value.items()})
+        elif value is not None:
+            named[name] = _setting(knob, name, value)
+    return json.dumps(
+        {"options": named, "cache_dir": None if cache_dir is None else local_text("cache_dir", cache_dir)}
+    )
+
+
+def _setting(knob: str, name: object, value: Any) -> str:
+    """A setting in words: text, a number, yes or no, or a list of those."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(_setting(knob, name, one) for one in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        raise OptionError(f"{knob}: {name} is a mapping; name each setting by itself")
+    if not isinstance(value, (str, int, float, os.PathLike)):
+        raise OptionError(f"{knob}: {name} is {shown(value)}, which is not text, a number, True or False")
+    return text(f"{knob}: {name}", str(value))

@@ -1,0 +1,269 @@
+"""What the engine made → what the user wants: torch, NumPy, JAX or plain DLPack, without copying."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._checks import shown
+from ._ragged import Ragged
+from .errors import OptionError
+from .samplers import Buckets
+
+__all__ = ["Converter", "tuple_fields"]
+
+
+class Converter:
+    """Turns the engine's columns into a batch, as one loader's knobs demand."""
+
+    def __init__(self, knobs: Mapping[str, Any]) -> None:
+        self._output = _choose(knobs["output"])
+        self._channels_last = knobs["memory_format"] == "channels_last"
+        self._collate = knobs["collate"]
+        if self._output == "dlpack" and self._collate not in (None, "ragged"):
+            raise OptionError("collate: plain DLPack values cannot be rearranged; use another output")
+        if self._collate is None and isinstance(knobs["sampler"], Buckets):
+            # What buckets are for: every batch has one shape.
+            self._collate = {"*": "stack"}
+        # Now, not with the first batch: an import is long, and one broken off by Ctrl-C cannot be had again.
+        _load(self._output, knobs["dtype"])
+        self._array: Callable[[Any], Any] = {
+            "torch": _torch_array,
+            "numpy": _numpy_array,
+            "jax": _jax_array,
+            "dlpack": lambda buffer: buffer,
+        }[self._output]
+        self._move = _mover(self._output, knobs)
+        self._views = _views(knobs["transforms"])
+        self._tuple = knobs["as_tuple"]
+
+    def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> Any:
+        """The batch as a dict, views of a field as a dict of their own; or a tuple, if that was asked for."""
+        result = self._dict(made)
+        if not self._tuple:
+            return result
+        names = [name for name in result if name != "index"] if self._tuple is True else self._tuple
+        return tuple(result[name] for name in names)
+
+    def _dict(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        samples = _samples(made[1])
+        for name, meaning, elements, offsets, shapes in made[1]:
+            value = self._value(name, meaning, elements, offsets, shapes, samples)
+            if name in self._views:
+                field, view = self._views[name]
+                result.setdefault(field, {})[view] = value
+            else:
+                result[name] = value
+        return result
+
+    def _value(
+        self, name: str, meaning: str, elements: Any, offsets: Any, shapes: Any, samples: list[int] | None
+    ) -> Any:
+        if meaning == "list":
+            return elements
+        # What a function made of its own accord is no image, however many dimensions it has.
+        image, meaning = meaning != "plain", "numbers" if meaning == "plain" else meaning
+        # DLPack has no ragged arrays; what is flat stays with NumPy, which speaks DLPack too.
+        flat = offsets is not None and self._output == "dlpack"
+        array = self._move(_numpy_array(elements) if flat else self._array(elements))
+        if offsets is None:
+            return self._dense(array) if image else array
+        bounds = _numpy_array(offsets)
+        starts = self._move(bounds if flat else self._array(offsets))
+        ragged = Ragged(array, starts, shapes, kind=meaning, bounds=bounds.tolist(), name=name, samples=samples)
+        collate = self._choice(name, meaning, shaped=shapes is not None)
+        if collate == "list":
+            return ragged.tolist()
+        if collate == "stack":
+            return self._dense(_stack(name, ragged))
+        return _pad(name, ragged) if collate == "pad" else ragged
+
+    def _dense(self, array: Any) -> Any:
+        image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
+        # torch's convention: dimensions stay batch, channel, row, column; only the memory is channels-last.
+        return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
+
+    def _choice(self, name: str, meaning: str, *, shaped: bool) -> str:
+        """How a field of different sizes arrives.
+
+        Unless the user says otherwise: ragged, text as a list, and images of buckets stacked.
+        """
+        usual = "list" if meaning == "text" else "ragged"
+        if not isinstance(self._collate, Mapping):
+            return self._collate or usual
+        field, _ = self._views.get(name, (name, ""))
+        choice = self._collate.get(name) or self._collate.get(field)
+        return choice or (self._collate.get("*") if shaped else None) or usual
+
+
+def tuple_fields(knobs: Mapping[str, Any], schema: Mapping[str, str]) -> list[str] | None:
+    """The fields to load: those of `fields`, or of a tuple that names its own; `None` for the usual ones."""
+    wanted, names = knobs["fields"], knobs["as_tuple"]
+    fields = None if wanted is None else list(wanted)
+    if names is None or isinstance(names, bool):
+        return fields
+    if isinstance(names, str) or not names:
+        raise OptionError(f"as_tuple: {names!r} is neither True nor a list of fields, such as ('image', 'label')")
+    there = [*(schema if fields is None else fields), "index"]
+    sizes = [f"{name}_size" for name in there] if knobs["decode"] == "none" else []
+    unknown = next((name for name in names if name not in (*there, *sizes)), None)
+    if unknown is not None:
+        raise OptionError(f"as_tuple: there is no field {unknown!r}; a batch has: {', '.join(there)}")
+    if fields is not None:
+        return fields
+    asked = [name for name in schema if name in names or (f"{name}_size" in names and sizes)]
+    return asked or None
+
+
+def _views(transforms: Any) -> dict[str, tuple[str, str]]:
+    """Columns that are views, by name: a field's own name may have a dot as well, so the name alone does not tell."""
+    by_field = transforms.items() if isinstance(transforms, Mapping) else ()
+    return {f"{field}.{view}": (field, view) for field, ops in by_field if isinstance(ops, Mapping) for view in ops}
+
+
+def _choose(output: str) -> str:
+    if output == "auto":
+        return "torch" if importlib.util.find_spec("torch") is not None else "numpy"
+    if output in ("torch", "jax") and importlib.util.find_spec(output) is None:
+        raise OptionError(f"output: {output!r} needs the package {output}, which is not installed")
+    return output
+
+
+def _load(output: str, dtype: str) -> None:
+    """Imports what batches will need."""
+    if output in ("torch", "jax"):
+        importlib.import_module(output)
+    if output == "numpy" and dtype == "bfloat16":
+        if importlib.util.find_spec("ml_dtypes") is None:
+            raise OptionError("dtype: NumPy has no bfloat16; install ml_dtypes, or use output='torch'")
+        importlib.import_module("ml_dtypes")
+
+
+def _numpy_array(buffer: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(buffer)
+    if isinstance(buffer, np.ndarray) or buffer.dtype != "bfloat16":
+        return array
+    import ml_dtypes  # noqa: PLC0415 - only for a type that NumPy lacks
+
+    return array.view(ml_dtypes.bfloat16)
+
+
+def _torch_array(buffer: Any) -> Any:
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    if not isinstance(buffer, np.ndarray) and buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
+        return torch.utils.dlpack.from_dlpack(buffer)
+    return torch.from_numpy(np.asarray(buffer))
+
+
+def _jax_array(buffer: Any) -> Any:
+    import jax  # noqa: PLC0415 - optional, imported only where used
+
+    return jax.dlpack.from_dlpack(buffer)
+
+
+def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Page-locks and moves torch tensors; does nothing where nothing was asked."""
+    device, pin = knobs["device"], knobs["pin_memory"]
+    if device is None and not pin:
+        return lambda array: array
+    if output != "torch":
+        knob = "device" if device is not None else "pin_memory"
+        raise OptionError(f"{knob}: only for torch tensors, but the output is {output}")
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    if pin and not torch.cuda.is_available():
+        warnings.warn("pin_memory: torch sees no CUDA device, so nothing is page-locked", stacklevel=5)
+        pin = False
+    target = None if device is None else _target(torch, device)
+    copy = None if target is None else _copier(torch, target, non_blocking=bool(knobs["non_blocking"]))
+
+    def move(tensor: Any) -> Any:
+        if pin:
+            tensor = tensor.pin_memory()
+        return tensor if copy is None else copy(tensor)
+
+    return move
+
+
+def _target(torch: Any, device: Any) -> Any:
+    """The device, if it is there. A CUDA device is only counted: a loader that is built or pickled touches none."""
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise OptionError(f"device: {shown(device)} is not a device of torch: {error}") from error
+    if target.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (target.index or 0) >= count:
+            raise OptionError(f"device: {shown(device)}, but torch sees {count} CUDA devices")
+    elif target.type != "cpu":
+        try:
+            torch.empty(0, device=target)
+        except (RuntimeError, NotImplementedError, AssertionError) as error:
+            raise OptionError(f"device: {shown(device)} cannot be used here: {error}") from error
+    return target
+
+
+def _copier(torch: Any, target: Any, *, non_blocking: bool) -> Callable[[Any], Any]:
+    """Copies a tensor to `target`; to a CUDA device on a stream of its own unless that is not wanted.
+
+    A copy on the user's own stream would wait for the training step that is queued there. On another stream it runs
+    beside it; the user's stream waits for the copy alone, and the memory is kept until that stream is done with it.
+    """
+    if target.type != "cuda" or not non_blocking:
+        return lambda tensor: tensor.to(target, non_blocking=non_blocking)
+    streams: list[Any] = []
+
+    def copy(tensor: Any) -> Any:
+        if not streams:
+            # Made with the first batch: a loader that is only built, or pickled, touches no device.
+            streams.append(torch.cuda.Stream(target))
+        with torch.cuda.stream(streams[0]):
+            moved = tensor.to(target, non_blocking=True)
+        current = torch.cuda.current_stream(target)
+        current.wait_stream(streams[0])
+        moved.record_stream(current)
+        return moved
+
+    return copy
+
+
+def _samples(columns: Sequence[tuple[Any, ...]]) -> list[int] | None:
+    """Which samples a batch holds, if it has values that can turn out unreadable when they are looked at."""
+    if all(meaning != "json" for _, meaning, *_ in columns):
+        return None
+    index = next((elements for name, _, elements, *_ in columns if name == "index"), None)
+    return None if index is None else [int(number) for number in _numpy_array(index)]
+
+
+def _stack(name: str, ragged: Ragged) -> Any:
+    """One dense array of values that have the same shape: no copy."""
+    shapes = ragged.shapes or [(length,) for length in ragged.lengths()]
+    different = next((shape for shape in shapes if shape != shapes[0]), None)
+    if different is not None or ragged.kind in ("text", "json"):
+        shown = f"{shapes[0]} and {different}" if different is not None else ragged.kind
+        raise OptionError(f"collate: {name}: {shown} cannot be stacked; use 'pad', 'list' or samplers.Buckets")
+    return ragged.data.reshape((len(ragged), *shapes[0]))
+
+
+def _pad(name: str, ragged: Ragged) -> Any:
+    """One dense array, each value in the corner, zeros behind."""
+    if ragged.kind != "numbers" and ragged.shapes is None and ragged.kind != "bytes":
+        raise OptionError(f"collate: {name} is {ragged.kind}, which cannot be padded; use 'list'")
+    values = [ragged[index] for index in range(len(ragged))]
+    dimensions = max(value.ndim for value in values)
+    largest = [max((v.shape[d] if d < v.ndim else 1) for v in values) for d in range(dimensions)]
+    shape = (len(values), *largest)
+    if hasattr(ragged.data, "new_zeros"):
+        result = ragged.data.new_zeros(shape)
+    else:
+        result = np.zeros(shape, dtype=ragged.data.dtype)
+    for row, value in enumerate(values):
+        corner = tuple(slice(0, n) for n in value.shape)
+        result[row][corner] = value
+    return result

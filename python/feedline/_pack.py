@@ -1,0 +1,152 @@
+"""Writing packs: [`pack`][feedline.pack]."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from . import _feedline
+from ._checks import choice, flag, maybe, whole
+from ._dataset import Dataset, refuse_mix
+from ._opening import open as open_dataset
+from ._opening import open_source, storage_text
+from ._paths import Uri, local_text
+from ._progress import watched
+from ._rows import Samples
+from ._signatures import called
+from ._tables import is_hugging_face
+from .errors import OptionError
+
+__all__ = ["pack"]
+
+_IMAGES = ("jpeg", "dct", "yuv420", "rgb", "as-is")
+
+
+@called
+def pack(
+    source: Any,
+    destination: Uri,
+    *,
+    image: str = "jpeg",
+    shorter_side: int | None = None,
+    longer_side: int | None = None,
+    quality: int | None = None,
+    baseline: bool = False,
+    part_bytes: int | None = None,
+    workers: int = 0,
+    progress: bool = True,
+    resume: bool = True,
+    overwrite: bool = False,
+    append: bool = False,
+    on_error: str = "raise",
+    schema: Mapping[str, str] | None = None,
+    field_names: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    source_storage_options: Mapping[str, object] | None = None,
+) -> Dataset:
+    """Writes `source` as a pack and opens it.
+
+    `source` is anything [`open`][feedline.open] takes, a data set, or samples that Python has: an iterable of dicts, a
+    data frame, a map-style data set of torch. Packing is parallel and crash-safe: killed at any moment, the same call
+    goes on where it stopped, and the result is the same to the byte. An iterable starts anew.
+
+    Of such samples, `schema` may say what each field holds; otherwise the first ones tell. Pillow's images and rows of
+    the form `{"bytes": ..., "path": ...}` are images, of which encoded bytes are kept where there are any and pixels
+    are written without loss (PNG) where not; NumPy's arrays and torch's tensors are arrays unless the schema says
+    `image`.
+    Tuples need `field_names`. `classes` are the names of the labels; labels that are text become their numbers.
+
+    With `image="jpeg"` the original bytes are kept bit for bit; `baseline=True` rewrites progressive files without loss
+    (only sequential ones can be decoded in part). `shorter_side`, `longer_side` and `quality` write images anew.
+
+    With `append=True` the samples are added to the finished pack at the destination, as new parts; the old ones are not
+    touched. The same call again adds nothing.
+
+    The destination is a folder, or a prefix such as `s3://bucket/train` (reached with `storage_options`): each part is
+    then written here, sent and removed, the manifest last; an interrupted upload is resumed. A source behind a
+    network is reached with `source_storage_options`.
+
+    >>> import feedline as fl
+    >>> packed = fl.pack(example_folder, tmp_path / "animals", progress=False)
+    >>> packed.format, len(packed), packed.classes
+    ('pack', 12, ['cat', 'dog', 'owl'])
+    >>> rows = [{"text": "one", "number": 1}, {"text": "two", "number": 2}]
+    >>> fl.pack(rows, tmp_path / "rows", progress=False)[1]
+    {'text': 'two', 'number': 2}
+    """
+    settings = settings_text(
+        image=image,
+        shorter_side=shorter_side,
+        longer_side=longer_side,
+        quality=quality,
+        baseline=baseline,
+        part_bytes=part_bytes,
+        workers=workers,
+        on_error=on_error,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    flag("progress", progress)
+    target = local_text("destination", destination)
+    storage = storage_text(storage_options)
+    if is_openable(source):
+        for name, value in (("schema", schema), ("field_names", field_names), ("classes", classes)):
+            if value is not None:
+                raise OptionError(f"{name}: only for samples that Python has; a data set has its own")
+        dataset = open_source(source, source_storage_options)
+        refuse_mix(dataset)
+        if flag("append", append) and "://" in target:
+            raise OptionError("append: only to a pack on this machine's disks")
+
+        def write(counts: _feedline.PackProgress) -> None:
+            if append:
+                _feedline.append_pack(dataset._core, target, settings, counts)  # noqa: SLF001 - same package
+            else:
+                _feedline.pack(dataset._core, target, storage, settings, counts)  # noqa: SLF001
+
+        watched(len(dataset), write, show=progress)
+    else:
+        storage_text(source_storage_options, knob="source_storage_options")
+        if append:
+            raise OptionError("append: samples that Python gives cannot be appended\nhint: pack them, then merge")
+        if source_storage_options:
+            raise OptionError("source_storage_options: an iterable is not reached through a network")
+        if "://" in target:
+            raise OptionError("destination: an iterable is packed into a local folder; pack or convert that to send it")
+        samples = Samples(source, schema=schema, field_names=field_names, classes=classes)
+        writer = _feedline.PackWriter(target, list(samples.schema.items()), samples.classes, settings)
+        samples.push_all(writer.push)
+        writer.finish()
+    return open_dataset(target, format="pack", storage_options=storage_options)
+
+
+def settings_text(**knobs: Any) -> str:
+    """The knobs that decide what is written, checked, as the core takes them."""
+    side = maybe(partial(whole, low=1, high=2**32 - 1))
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "image": lambda name, value: choice(name, value, _IMAGES),
+        "shorter_side": side,
+        "longer_side": side,
+        "quality": maybe(partial(whole, low=1, high=100)),
+        "baseline": flag,
+        "part_bytes": maybe(partial(whole, low=1)),
+        "workers": partial(whole, high=4096),
+        "on_error": lambda name, value: choice(name, value, ("raise", "skip")),
+        "resume": flag,
+        "overwrite": flag,
+    }
+    return json.dumps({name: checks[name](name, value) for name, value in knobs.items()})
+
+
+def is_openable(source: object) -> bool:
+    """Whether it can be opened, and so be asked for its samples again; otherwise Python has them."""
+    return isinstance(source, (Dataset, str, bytes, os.PathLike)) or is_hugging_face(source) or _is_uris(source)
+
+
+def _is_uris(source: object) -> bool:
+    one = (str, bytes, os.PathLike)
+    return isinstance(source, Sequence) and bool(source) and all(isinstance(uri, one) for uri in source)

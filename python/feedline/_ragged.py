@@ -1,0 +1,146 @@
+"""Values whose size differs from sample to sample."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ._checks import part, place, refuse
+from .errors import DataError, OptionError
+
+__all__ = ["Ragged"]
+
+
+class Ragged:
+    """A batch of values of different sizes: one flat array and where each value begins.
+
+    `data` is the flat array, `offsets` (int64, one more than there are values) says where each begins, `shapes` is a
+    list of tuples where values have a shape of their own, else `None`. `r[i]` is a view, not a copy; text comes as
+    `str` and JSON as what it says. `r[1:3]` is such a batch of those values.
+
+    >>> import numpy as np
+    >>> r = Ragged(np.arange(5), np.array([0, 2, 5]))
+    >>> len(r), r[1].tolist(), [len(v) for v in r]
+    (2, [2, 3, 4], [2, 3])
+    >>> len(r[:1]), r[::-1].tolist()[0].tolist()
+    (1, [2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        offsets: Any,
+        shapes: Sequence[tuple[int, ...]] | None = None,
+        *,
+        kind: str = "numbers",
+        bounds: list[int] | None = None,
+        name: str | None = None,
+        samples: list[int] | None = None,
+    ) -> None:
+        if bounds is None and (getattr(data, "ndim", 0) != 1 or not hasattr(data, "dtype")):
+            refuse("data", data, "a flat array")
+        self.data = data
+        self.offsets = offsets
+        self.shapes = None if shapes is None else list(shapes)
+        self.kind = kind
+        # For messages: the field, and which samples these are.
+        self._name, self._samples = name, samples
+        # The offsets as Python numbers; given where they cannot be read back from `offsets` (a device, plain DLPack).
+        self._bounds: list[int] = _bounds(offsets) if bounds is None else bounds
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, index: int | slice) -> Any:
+        count = len(self)
+        if isinstance(index, slice):
+            return self._part(part("index", index, count))
+        at = place("index", index, count, "value")
+        view = self.data[self._bounds[at] : self._bounds[at + 1]]
+        if self.shapes is not None:
+            return view.reshape(self.shapes[at])
+        if self.kind == "text":
+            return bytes(memoryview(view.numpy() if hasattr(view, "numpy") else view)).decode("utf-8", "replace")
+        if self.kind == "json":
+            text = bytes(memoryview(view.numpy() if hasattr(view, "numpy") else view))
+            return self._parsed(at, text) if text else None
+        return view
+
+    def _part(self, chosen: range) -> Ragged:
+        """Some of the values: a view where they lie one after the other, else a copy."""
+        shapes = None if self.shapes is None else [self.shapes[at] for at in chosen]
+        bounds = [self._bounds[at] for at in chosen] + ([self._bounds[chosen[-1] + 1]] if chosen else [0])
+        if chosen.step == 1:
+            low, high = bounds[0], bounds[-1]
+            data = self.data[low:high]
+        else:
+            pieces = [self.data[self._bounds[at] : self._bounds[at + 1]] for at in chosen]
+            bounds = [0, *accumulate(len(piece) for piece in pieces)]
+            low, data = 0, _joined(self.data, pieces)
+        starts = [bound - low for bound in bounds]
+        offsets = self.offsets.new_tensor(starts) if hasattr(self.offsets, "new_tensor") else np.array(starts, np.int64)
+        samples = None if self._samples is None else [self._samples[at] for at in chosen]
+        return Ragged(data, offsets, shapes, kind=self.kind, bounds=starts, name=self._name, samples=samples)
+
+    def _parsed(self, at: int, text: bytes) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raised = DataError(f"{self._place(at)}: not readable as JSON: {error}")
+            raised.field, raised.sample = self._name, None if self._samples is None else self._samples[at]
+            raise raised from None
+
+    def _place(self, at: int) -> str:
+        where = f"value {at} of the batch" if self._samples is None else f"sample {self._samples[at]}"
+        return where if self._name is None else f"{where}, field '{self._name}'"
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def lengths(self) -> list[int]:
+        """Elements of each value."""
+        return [high - low for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
+
+    def tolist(self) -> list[Any]:
+        """All values, as a list."""
+        return list(self)
+
+    def to(self, *args: Any, **kwargs: Any) -> Ragged:
+        """The same on another device (torch only)."""
+        if not hasattr(self.data, "to"):
+            raise OptionError("to: only torch's tensors go to other devices; say output='torch'")
+        try:
+            data, offsets = self.data.to(*args, **kwargs), self.offsets.to(*args, **kwargs)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise OptionError(f"to: torch refuses: {str(error).splitlines()[0]}") from error
+        return Ragged(
+            data, offsets, self.shapes, kind=self.kind, bounds=self._bounds, name=self._name, samples=self._samples
+        )
+
+    def __repr__(self) -> str:
+        return f"Ragged({len(self)} values, {self._bounds[-1]} elements of {self.data.dtype}, kind={self.kind!r})"
+
+
+def _bounds(offsets: Any) -> list[int]:
+    found = offsets.tolist() if hasattr(offsets, "tolist") else offsets
+    if not isinstance(found, list) or not found or not all(isinstance(bound, int) for bound in found):
+        refuse("offsets", offsets, "an array of whole numbers, one more than there are values")
+    return found
+
+
+def _joined(like: Any, pieces: list[Any]) -> Any:
+    if not pieces:
+        return like[:0]
+    if hasattr(like, "new_tensor"):
+        import torch  # noqa: PLC0415 - optional, imported only where used
+
+        return torch.cat(pieces)
+    if isinstance(like, np.ndarray):
+        return np.concatenate(pieces)
+    import jax.numpy  # noqa: PLC0415 - optional, imported only where used
+
+    return jax.numpy.concatenate(pieces)

@@ -1,0 +1,193 @@
+"""Sizes that depend on the image or on chance, canvases, several crops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from feedline._checks import flag, numbers, whole
+
+from .base import (
+    LARGEST,
+    Fill,
+    Interpolation,
+    Size,
+    Transform,
+    colour,
+    interpolation_name,
+    low_high,
+    only_antialias,
+    pair,
+    probability,
+    set_fields,
+)
+
+__all__ = [
+    "FiveCrop",
+    "Letterbox",
+    "RandomResize",
+    "RandomShortestSize",
+    "RandomTranslate",
+    "RandomZoomOut",
+    "ScaleJitter",
+    "TenCrop",
+]
+
+
+@dataclass(frozen=True, init=False)
+class ScaleJitter(Transform):
+    """Resizes to the largest size that fits `target_size`, times a random factor; the ratio stays.
+
+    >>> ScaleJitter((224, 224)).scale_range
+    (0.1, 2.0)
+    """
+
+    random = True
+    target_size: tuple[int, int]
+    scale_range: tuple[float, float]
+    interpolation: str
+
+    def __init__(
+        self,
+        target_size: Size,
+        scale_range: Sequence[float] = (0.1, 2.0),
+        interpolation: Interpolation = "bilinear",
+        antialias: bool = True,
+    ) -> None:
+        only_antialias(antialias)
+        set_fields(self, target_size=pair("target_size", target_size))
+        set_fields(self, scale_range=low_high("scale_range", scale_range, 0.0))
+        set_fields(self, interpolation=interpolation_name(interpolation))
+
+
+@dataclass(frozen=True, init=False)
+class RandomShortestSize(Transform):
+    """Resizes the shorter side to one of `min_size`; the longer one stays within `max_size`.
+
+    >>> RandomShortestSize([480, 512], max_size=1333).min_size
+    (480, 512)
+    """
+
+    random = True
+    min_size: tuple[int, ...]
+    max_size: int | None
+    interpolation: str
+
+    def __init__(
+        self,
+        min_size: int | Sequence[int],
+        max_size: int | None = None,
+        interpolation: Interpolation = "bilinear",
+        antialias: bool = True,
+    ) -> None:
+        only_antialias(antialias)
+        sides = tuple(whole("min_size", side, 1, LARGEST) for side in numbers(min_size))
+        set_fields(self, min_size=sides)
+        set_fields(self, max_size=None if max_size is None else whole("max_size", max_size, 1, LARGEST))
+        set_fields(self, interpolation=interpolation_name(interpolation))
+
+
+@dataclass(frozen=True, init=False)
+class RandomResize(Transform):
+    """Resizes the shorter side to a random length from `min_size` up to, but not, `max_size`.
+
+    >>> RandomResize(128, 256).max_size
+    256
+    """
+
+    random = True
+    min_size: int
+    max_size: int
+    interpolation: str
+
+    def __init__(
+        self, min_size: int, max_size: int, interpolation: Interpolation = "bilinear", antialias: bool = True
+    ) -> None:
+        only_antialias(antialias)
+        set_fields(self, min_size=whole("min_size", min_size, 1, LARGEST))
+        set_fields(self, max_size=whole("max_size", max_size, 1, LARGEST))
+        set_fields(self, interpolation=interpolation_name(interpolation))
+
+
+@dataclass(frozen=True, init=False)
+class Letterbox(Transform):
+    """The whole image inside `size`, in the middle, with bars of `fill` where its ratio differs.
+
+    >>> Letterbox(640).fill
+    (114, 114, 114)
+    """
+
+    size: tuple[int, int]
+    fill: tuple[int, int, int]
+    interpolation: str
+    enlarge: bool
+
+    def __init__(
+        self, size: Size, fill: Fill = 114, *, interpolation: Interpolation = "bilinear", enlarge: bool = True
+    ) -> None:
+        set_fields(self, size=pair("size", size), fill=colour(fill))
+        set_fields(self, interpolation=interpolation_name(interpolation), enlarge=flag("enlarge", enlarge))
+
+
+@dataclass(frozen=True, init=False)
+class RandomZoomOut(Transform):
+    """A canvas of one to four times the size, with the image somewhere on it, with probability `p`.
+
+    >>> RandomZoomOut(fill=127).side_range
+    (1.0, 4.0)
+    """
+
+    random = True
+    fill: tuple[int, int, int]
+    side_range: tuple[float, float]
+    p: float
+
+    def __init__(self, fill: Fill = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5) -> None:
+        set_fields(self, fill=colour(fill), side_range=low_high("side_range", side_range, 1.0), p=probability(p))
+
+
+@dataclass(frozen=True, init=False)
+class RandomTranslate(Transform):
+    """Moves the image by up to `padding` pixels each way, as FFCV does.
+
+    >>> RandomTranslate(4).padding
+    4
+    """
+
+    random = True
+    padding: int
+    fill: tuple[int, int, int]
+
+    def __init__(self, padding: int, fill: Fill = 0) -> None:
+        set_fields(self, padding=whole("padding", padding, 0, LARGEST), fill=colour(fill))
+
+
+@dataclass(frozen=True, init=False)
+class FiveCrop(Transform):
+    """The four corners and the middle. Results have one dimension more: `[B, 5, 3, height, width]`.
+
+    What comes after it is done to all crops alike.
+
+    >>> FiveCrop(224)
+    FiveCrop(size=(224, 224))
+    """
+
+    size: tuple[int, int]
+
+    def __init__(self, size: Size) -> None:
+        set_fields(self, size=pair("size", size))
+
+
+@dataclass(frozen=True, init=False)
+class TenCrop(Transform):
+    """`FiveCrop` of the image and of the mirrored image: `[B, 10, 3, height, width]`.
+
+    >>> TenCrop(224).vertical_flip
+    False
+    """
+
+    size: tuple[int, int]
+    vertical_flip: bool
+
+    def __init__(self, size: Size, vertical_flip: bool = False) -> None:
+        set_fields(self, size=pair("size", size), vertical_flip=flag("vertical_flip", vertical_flip))

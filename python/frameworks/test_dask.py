@@ -1,0 +1,65 @@
+# environment: dask
+"""Dask: two workers of which one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import distributed
+import feedline as fl
+import feedline.dask
+import numpy as np
+import pytest
+from clusters import PART_BYTES, memory, parts, same
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as made,
+    ):
+        yield made
+
+
+def test_a_worker_dies_and_the_pack_is_the_same(client, folder, tmp_path):
+    fl.pack(folder, tmp_path / "alone", part_bytes=PART_BYTES, progress=False)
+    victim = next(iter(client.run(os.getpid).values()))
+
+    def kill():
+        while not parts(tmp_path / "shared"):
+            time.sleep(0.002)
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    feedline.dask.pack(folder, tmp_path / "shared", part_bytes=PART_BYTES, progress=False)
+    killer.join()
+    same(tmp_path / "alone", tmp_path / "shared")
+
+
+def test_resume_and_convert(client, folder, tmp_path):
+    plan = fl.pack_plan(folder, tmp_path / "p", part_bytes=PART_BYTES, workers=1)
+    fl.write_part(plan, 2)
+    before = parts(tmp_path / "p")
+    feedline.dask.pack(folder, tmp_path / "p", part_bytes=PART_BYTES, progress=False)
+    after = parts(tmp_path / "p")
+    assert all(after[name] == found for name, found in before.items())
+    fl.convert(folder, tmp_path / "alone", to="mds", shard_bytes=4000, progress=False)
+    feedline.dask.convert(folder, tmp_path / "shared", to="mds", shard_bytes=4000, tasks=3, progress=False)
+    same(tmp_path / "alone", tmp_path / "shared")
+
+
+def test_the_driver_stays_small(client, tmp_path):
+    """A million entries."""
+    table = tmp_path / "rows.npy"
+    np.save(table, np.arange(4_000_000).reshape(-1, 4))
+    before = memory()
+    packed = feedline.dask.pack(table, tmp_path / "p", part_bytes=1_000_000, progress=False)
+    assert len(packed) == 1_000_000
+    assert memory() - before < 150
