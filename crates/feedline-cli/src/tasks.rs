@@ -83,7 +83,7 @@ pub(crate) fn write_share(
 mod tests {
     use super::*;
 
-    fn told(part: Option<&str>, of: Option<u64>, environment: &[(&str, &str)]) -> Result<Work, String> {
+    fn work_of(part: Option<&str>, of: Option<u64>, environment: &[(&str, &str)]) -> Result<Work, String> {
         let args = TaskArgs { part: part.map(str::to_owned), of, commit: false };
         let find =
             |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
@@ -99,18 +99,18 @@ mod tests {
         let slurm =
             [("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "8"), ("SLURM_ARRAY_TASK_MIN", "0")];
         let whole = [&slurm[..], &[("SLURM_ARRAY_TASK_MAX", "7")]].concat();
-        assert_eq!(told(None, None, &whole), Ok(Work::Alone));
-        assert_eq!(told(Some("auto"), None, &whole), Ok(share(3, 8)));
-        assert_eq!(told(None, Some(64), &whole), Ok(share(3, 64)));
-        assert_eq!(told(Some("1"), Some(2), &whole), Ok(share(1, 2)));
-        assert_eq!(told(None, Some(5), &[("JOB_COMPLETION_INDEX", "4")]), Ok(share(4, 5)));
+        assert_eq!(work_of(None, None, &whole), Ok(Work::Alone));
+        assert_eq!(work_of(Some("auto"), None, &whole), Ok(share(3, 8)));
+        assert_eq!(work_of(None, Some(64), &whole), Ok(share(3, 64)));
+        assert_eq!(work_of(Some("1"), Some(2), &whole), Ok(share(1, 2)));
+        assert_eq!(work_of(None, Some(5), &[("JOB_COMPLETION_INDEX", "4")]), Ok(share(4, 5)));
     }
 
     #[test]
     fn what_is_not_known_is_asked_for() {
-        assert!(told(Some("auto"), Some(4), &[]).unwrap_err().contains("SLURM_ARRAY_TASK_ID"));
-        assert!(told(Some("7"), Some(7), &[]).unwrap_err().contains("numbered from 0"));
-        assert!(told(Some("x"), Some(7), &[]).unwrap_err().contains("neither a number"));
+        assert!(work_of(Some("auto"), Some(4), &[]).unwrap_err().contains("SLURM_ARRAY_TASK_ID"));
+        assert!(work_of(Some("7"), Some(7), &[]).unwrap_err().contains("numbered from 0"));
+        assert!(work_of(Some("x"), Some(7), &[]).unwrap_err().contains("neither a number"));
         // Three tasks of a larger array, run again.
         let few = [
             ("SLURM_ARRAY_TASK_ID", "5"),
@@ -118,6 +118,6 @@ mod tests {
             ("SLURM_ARRAY_TASK_MIN", "5"),
             ("SLURM_ARRAY_TASK_MAX", "5"),
         ];
-        assert!(told(Some("auto"), None, &few).unwrap_err().contains("--of"));
+        assert!(work_of(Some("auto"), None, &few).unwrap_err().contains("--of"));
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::format::{EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions};
-use crate::render::{ImageDecoder, Picture};
+use crate::render::{ImageDecoder, StoredImage};
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
@@ -144,7 +144,7 @@ pub fn decode_image(
     index: &[u8],
     meta: ImageMeta,
 ) -> std::result::Result<(u32, u32, Vec<u8>), feedline_pixels::Error> {
-    let opened = Picture { bytes, index, meta }.open()?;
+    let opened = StoredImage { bytes, index, meta }.open()?;
     let limit = LoaderOptions::default().max_pixels;
     opened.check(limit)?;
     let size = opened.upright_size();

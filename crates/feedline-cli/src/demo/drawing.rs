@@ -55,7 +55,7 @@ fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
 fn draw_one(folder: &Path, number: u64) -> Result<u64> {
     let class = (number % CLASSES.len() as u64) as usize;
     let path = folder.join(CLASSES[class]).join(format!("{number:05}.jpg"));
-    let picture = Picture::new(number, class);
+    let picture = Drawing::new(number, class);
     let encoding = turbo::Encoding::baseline(picture.size, 3, 88, (2, 2));
     let bytes = turbo::encode(&picture.pixels(), &encoding)
         .map_err(|e| Error::data(Location::new(path.display().to_string()), e.to_string()))?;
@@ -64,7 +64,7 @@ fn draw_one(folder: &Path, number: u64) -> Result<u64> {
 }
 
 /// What one image looks like.
-struct Picture {
+struct Drawing {
     class: usize,
     size: Size,
     sky: [f32; 3],
@@ -75,7 +75,7 @@ struct Picture {
     turn: (f32, f32),
 }
 
-impl Picture {
+impl Drawing {
     fn new(number: u64, class: usize) -> Self {
         let mut dice = Dice(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // About the sizes of photographs scaled down for training: the longer side is 320 to 640 pixels.
@@ -83,7 +83,7 @@ impl Picture {
         let (a, b) = (long as u32, (long * ratio) as u32);
         let size = if dice.roll() < 0.7 { Size::new(a, b) } else { Size::new(b, a) };
         let angle = dice.roll() * std::f32::consts::TAU;
-        Picture {
+        Drawing {
             class,
             size,
             sky: dice.colour(),
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn pictures_differ_and_repeat() {
-        let one = Picture::new(1, 0);
-        assert_eq!(one.pixels(), Picture::new(1, 0).pixels());
-        assert_ne!(one.size, Picture::new(2, 0).size);
+        let one = Drawing::new(1, 0);
+        assert_eq!(one.pixels(), Drawing::new(1, 0).pixels());
+        assert_ne!(one.size, Drawing::new(2, 0).size);
     }
 }

@@ -27,6 +27,7 @@ mod litdata;
 mod lmdb;
 mod mds;
 mod npy;
+mod open_objects;
 mod pack;
 mod parallel;
 mod parquet;
@@ -37,7 +38,6 @@ mod recent;
 mod recordio;
 mod rows;
 mod saved_index;
-mod shelf;
 mod slipcache;
 mod sniff;
 mod splits;
@@ -296,7 +296,7 @@ pub fn format_names() -> Vec<&'static str> {
 /// Opens `target` as the named format, or as whatever recognises it.
 pub fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let opened = open_as(target, name, options);
-    target.source().settle();
+    target.source().opening_finished();
     opened
 }
 

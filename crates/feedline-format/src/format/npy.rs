@@ -4,7 +4,7 @@ use crate::sample::{DType, MAX_DIMENSIONS, SampleBuffer, Value};
 
 /// What an `.npy` header says.
 #[derive(Debug, PartialEq, Eq)]
-struct Header {
+struct NpyHeader {
     dtype: DType,
     big_endian: bool,
     fortran: bool,
@@ -16,7 +16,7 @@ struct Header {
 /// Makes an array value of the `.npy` file at `range` of the buffer. Elements come out row-major and little-endian.
 pub(super) fn parse(range: std::ops::Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, String> {
     let file = buffer.bytes(&range);
-    let header = Header::parse(file)?;
+    let header = NpyHeader::parse(file)?;
     let sides = &header.shape[..header.dimensions];
     let size = header.dtype.size();
     let count = sides.iter().try_fold(1u64, |n, side| n.checked_mul(*side));
@@ -98,7 +98,7 @@ pub(super) struct RowHeader {
 impl RowHeader {
     /// Reads the header at the beginning of a file.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
-        let header = Header::parse(file)?;
+        let header = NpyHeader::parse(file)?;
         let Some(rows) = header.shape[..header.dimensions].first().copied() else {
             return Err("a single number has no rows".to_owned());
         };
@@ -180,14 +180,14 @@ fn header_text(file: &[u8]) -> Result<(&str, usize), String> {
     Ok((text, data))
 }
 
-impl Header {
+impl NpyHeader {
     fn parse(file: &[u8]) -> Result<Self, String> {
         let (text, data) = header_text(file)?;
         let descr = quoted(value_of(text, "descr")?).ok_or("structured arrays are not supported")?;
         let (dtype, big_endian) = element(descr)?;
         let fortran = value_of(text, "fortran_order")?.starts_with("True");
         let (shape, dimensions) = shape(value_of(text, "shape")?)?;
-        Ok(Header { dtype, big_endian, fortran, shape, dimensions, data })
+        Ok(NpyHeader { dtype, big_endian, fortran, shape, dimensions, data })
     }
 }
 
@@ -227,7 +227,7 @@ fn shape(text: &str) -> Result<([u64; MAX_DIMENSIONS], usize), String> {
 }
 
 /// Copies elements to row-major order and little-endian bytes.
-fn reorder(header: &Header, data: &[u8], transpose: bool) -> Vec<u8> {
+fn reorder(header: &NpyHeader, data: &[u8], transpose: bool) -> Vec<u8> {
     let size = header.dtype.size();
     let sides = &header.shape[..header.dimensions];
     let count = data.len() / size;

@@ -2,7 +2,7 @@
 //!
 //! For containers whose compressed pieces hold many samples: a piece is made once for everybody who wants it at the
 //! same time (the others wait for that piece alone), and the longest unused ones go when the room is used up. Pieces
-//! are immutable; whoever holds one keeps it alive, whatever becomes of the shelf. The lock is held for a look-up,
+//! are immutable; whoever holds one keeps it alive, whatever becomes of the open_objects. The lock is held for a look-up,
 //! never while a piece is made.
 
 use std::collections::HashMap;

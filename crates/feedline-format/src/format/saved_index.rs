@@ -35,7 +35,7 @@ impl SavedIndex {
 
     /// Whether an object of this version may be told by it later. Modification times tick slowly: a file written just
     /// now may change once more without its time changing. (Versions that are no times pass.)
-    pub(super) fn settled(version: u64) -> bool {
+    pub(super) fn is_old_enough(version: u64) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let (margin, ahead) = (2_000_000_000, 3_600_000_000_000);
         version != 0 && !(now.saturating_sub(margin)..now.saturating_add(ahead)).contains(&version)

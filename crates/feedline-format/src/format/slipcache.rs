@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::npy::Table;
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -73,7 +73,7 @@ pub(crate) struct Slipcache {
     fingerprint: Fingerprint,
     samples: u64,
     columns: Vec<Column>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
 }
 
 /// Where a field's values are.
@@ -110,9 +110,9 @@ impl Slipcache {
         }
         let fingerprint = Fingerprint::of([&b"slipcache"[..], &text, &builder.versions]);
         let objects = builder.objects;
-        let shelf = Shelf::with_versions(source.clone(), objects);
+        let open_objects = OpenObjects::with_versions(source.clone(), objects);
         let schema = Schema { fields, classes: None };
-        Ok(Slipcache { uri, schema, fingerprint, samples: manifest.num_samples, columns, shelf })
+        Ok(Slipcache { uri, schema, fingerprint, samples: manifest.num_samples, columns, open_objects })
     }
 
     fn check(&self, sample: u64) -> Result<()> {
@@ -130,9 +130,10 @@ impl Slipcache {
         let at = sample as usize * row;
         let (start, length) = (long(table, at), long(table, at + 8));
         match start.checked_add(length) {
-            Some(end) if end <= self.shelf.length(*file) => Ok(Some((*file, start..end))),
+            Some(end) if end <= self.open_objects.length(*file) => Ok(Some((*file, start..end))),
             _ => {
-                let place = Location::new(&self.uri).with_shard(self.shelf.name(*file)).with_sample(sample);
+                let place =
+                    Location::new(&self.uri).with_shard(self.open_objects.name(*file)).with_sample(sample);
                 Err(Error::data(
                     place.with_offset(start),
                     format!("{length} bytes from there on reach past the end"),
@@ -255,9 +256,9 @@ impl Format for Slipcache {
                     }
                 }
                 (_, Some((file, span))) => {
-                    let length = to_usize(span.end - span.start, &self.uri, self.shelf.name(file))?;
+                    let length = to_usize(span.end - span.start, &self.uri, self.open_objects.name(file))?;
                     let (bytes, room) = into.reserve(length);
-                    self.shelf.with(file, |object| object.read_at(span.start, room))??;
+                    self.open_objects.with(file, |object| object.read_at(span.start, room))??;
                     match (kind, self.image_meta(sample, field)) {
                         (Kind::Image, Some(meta)) => {
                             Value::Image { index: bytes.end..bytes.end, bytes, meta }
@@ -276,7 +277,7 @@ impl Format for Slipcache {
         let place = Location::new(&self.uri).with_sample(sample);
         let first = (0..self.columns.len()).find_map(|field| self.span(sample, field).ok().flatten());
         match first {
-            Some((file, span)) => place.with_shard(self.shelf.name(file)).with_offset(span.start),
+            Some((file, span)) => place.with_shard(self.open_objects.name(file)).with_offset(span.start),
             None => place.with_shard(MANIFEST),
         }
     }
@@ -290,7 +291,7 @@ impl crate::format::Index for Slipcache {
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
         match self.span(sample, field)? {
             Some((file, span)) if span.end - span.start == into.len() as u64 => {
-                self.shelf.with(file, |object| object.read_at(span.start, into))?
+                self.open_objects.with(file, |object| object.read_at(span.start, into))?
             }
             _ => Err(Error::data(self.locate(sample), "the field has another length")),
         }
@@ -322,11 +323,11 @@ impl crate::format::Index for Slipcache {
 
 impl crate::format::Extents for Slipcache {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

@@ -185,7 +185,7 @@ pub trait Source: Send + Sync + Debug {
     }
 
     /// Called once a data set is open: what was remembered for that time (names, small files) is asked for anew.
-    fn settle(&self) {}
+    fn opening_finished(&self) {}
 
     /// Whether a symbolic link makes `name` something outside of this source. Stores have no links.
     fn leads_outside(&self, _name: &str) -> Result<bool> {

@@ -21,7 +21,7 @@ pub(super) unsafe fn bilinear_affine(
         return scalar::bilinear_affine(from, map, y, fill, row);
     }
     let y = f64::from(y) + 0.5;
-    let (across, down) = (Line::new(map[0], map[1], map[2], y), Line::new(map[3], map[4], map[5], y));
+    let (across, down) = (RowTerm::new(map[0], map[1], map[2], y), RowTerm::new(map[3], map[4], map[5], y));
     // SAFETY: the caller promises the instructions, and the image is reachable.
     unsafe { bilinear(from, fill, row, |x| [across.at(x), down.at(x)]) };
 }
@@ -41,8 +41,8 @@ pub(super) unsafe fn bilinear_perspective(
         return scalar::bilinear_perspective(from, map, y, fill, row);
     }
     let y = f64::from(y) + 0.5;
-    let divisor = Line::new(map[6], map[7], 1.0, y);
-    let (across, down) = (Line::new(map[0], map[1], map[2], y), Line::new(map[3], map[4], map[5], y));
+    let divisor = RowTerm::new(map[6], map[7], 1.0, y);
+    let (across, down) = (RowTerm::new(map[0], map[1], map[2], y), RowTerm::new(map[3], map[4], map[5], y));
     let places = |x| {
         let divisor = divisor.at(x);
         [_mm512_div_pd(across.at(x), divisor), _mm512_div_pd(down.at(x), divisor)]
@@ -53,17 +53,17 @@ pub(super) unsafe fn bilinear_perspective(
 
 /// `a·x + b·y + c` along a row.
 #[derive(Clone, Copy)]
-struct Line {
+struct RowTerm {
     a: __m512d,
     by: __m512d,
     c: __m512d,
 }
 
-impl Line {
+impl RowTerm {
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn new(a: f64, b: f64, c: f64, y: f64) -> Self {
-        Line { a: _mm512_set1_pd(a), by: _mm512_set1_pd(b * y), c: _mm512_set1_pd(c) }
+        RowTerm { a: _mm512_set1_pd(a), by: _mm512_set1_pd(b * y), c: _mm512_set1_pd(c) }
     }
 
     #[target_feature(enable = "avx512f")]

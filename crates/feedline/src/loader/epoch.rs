@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::crew::Crew;
 use super::faults;
-use super::workers::Flight;
+use super::worker_threads::WorkerThreads;
+use super::workers::EpochRun;
 use super::{Course, Prefetch, Ring, Running, Shared};
 use crate::batch::{Batch, Budget, Sealed, Take};
 use crate::error::{Error, Result};
@@ -17,9 +17,9 @@ use crate::spec::OnError;
 #[derive(Debug)]
 pub struct Epoch {
     pub(super) shared: Arc<Shared>,
-    pub(super) flight: Arc<Flight>,
+    pub(super) run: Arc<EpochRun>,
     /// Shared with the loader, which takes the threads when it is closed.
-    crew: Arc<Mutex<Option<Crew>>>,
+    threads: Arc<Mutex<Option<WorkerThreads>>>,
     last: Instant,
     received: u64,
     /// Storage failed: the next call begins anew at the batch that could not be had.
@@ -64,20 +64,20 @@ impl Shared {
 impl Epoch {
     /// Starts epoch `number`.
     pub(super) fn begin(shared: Arc<Shared>, number: u64, order: Order, batches: Batches) -> Result<Self> {
-        let (flight, crew) = take_off(&shared, number, order, batches)?;
+        let (run, threads) = start_run(&shared, number, order, batches)?;
         let (last, received) = (Instant::now(), 0);
         let weights = shared.plan.weights();
-        Ok(Epoch { shared, flight, crew, last, received, interrupted: false, done: false, weights })
+        Ok(Epoch { shared, run, threads, last, received, interrupted: false, done: false, weights })
     }
 
     /// Its number.
     pub fn number(&self) -> u64 {
-        self.flight.epoch
+        self.run.epoch
     }
 
     /// Batches in it, from where it was started.
     pub fn len(&self) -> u64 {
-        self.flight.batches.count()
+        self.run.batches.count()
     }
 
     /// Whether it has none.
@@ -91,18 +91,18 @@ impl Epoch {
         let plan = &self.shared.plan;
         let identity = plan.identity(&self.shared.dataset);
         let (bad, coming) = (self.shared.bad_samples(), plan.chosen_weights());
-        let state = if self.received >= self.flight.batches.count() {
-            State::new(identity, self.flight.epoch + 1, 0)
+        let state = if self.received >= self.run.batches.count() {
+            State::new(identity, self.run.epoch + 1, 0)
         } else {
             let identity = Identity { weights: self.weights.clone(), ..identity };
-            State::new(identity, self.flight.epoch, self.next_position())
+            State::new(identity, self.run.epoch, self.next_position())
         };
         state.with_bad(bad).with_next_weights(coming)
     }
 
     /// The global position of the next batch.
     fn next_position(&self) -> u64 {
-        self.flight.batches.first + self.received * self.flight.batches.global_size()
+        self.run.batches.first + self.received * self.run.batches.global_size()
     }
 
     /// The next batch if it comes within `patience`. A batch with a bad sample is an error under `on_error="raise"`; the
@@ -114,7 +114,7 @@ impl Epoch {
             self.begin_anew()?;
         }
         let asked = Instant::now();
-        match self.flight.ring.take(Some(patience)) {
+        match self.run.ring.take(Some(patience)) {
             Take::NotYet => Ok(Next::NotYet),
             Take::End => {
                 let ended = self.end();
@@ -127,11 +127,11 @@ impl Epoch {
                 let sealed = filling.into_sealed();
                 if let Some((_, error)) = sealed.failures.iter().find(|(_, error)| !error.blames_sample()) {
                     self.interrupted = true;
-                    self.flight.close();
+                    self.run.close();
                     return Err(error.clone());
                 }
                 self.received += 1;
-                self.flight.budget.taken(number);
+                self.run.budget.taken(number);
                 self.shared.totals.delivered(now - asked, asked.saturating_duration_since(self.last));
                 self.last = now;
                 self.deliver(sealed)
@@ -154,7 +154,7 @@ impl Epoch {
 
     /// The error for a consumer that lost patience.
     pub fn timed_out(&self) -> Error {
-        let (ready, depth) = self.flight.ring.occupancy();
+        let (ready, depth) = self.run.ring.occupancy();
         let seconds = self.shared.plan.options.timeout.unwrap_or_default();
         let doing = format!(
             "{ready} of {depth} batches are ready but not the next one: storage or a sample is stuck"
@@ -164,13 +164,13 @@ impl Epoch {
 
     /// The most bytes that were held at once for reads ahead; 0 for local data, which need none.
     pub fn read_ahead_peak_bytes(&self) -> u64 {
-        self.flight.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
+        self.run.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
     }
 
     /// Stops the work. What was delivered stays valid.
     pub fn close(&mut self) {
         self.done = true;
-        self.flight.close();
+        self.run.close();
         self.release();
     }
 
@@ -180,15 +180,15 @@ impl Epoch {
             return Ok(());
         }
         self.release();
-        let batches = Batches { first: self.next_position(), ..self.flight.batches.clone() };
-        let (number, order) = (self.flight.epoch, self.flight.order.clone());
-        (self.flight, self.crew) = take_off(&self.shared, number, order, batches)?;
+        let batches = Batches { first: self.next_position(), ..self.run.batches.clone() };
+        let (number, order) = (self.run.epoch, self.run.order.clone());
+        (self.run, self.threads) = start_run(&self.shared, number, order, batches)?;
         (self.received, self.interrupted) = (0, false);
         Ok(())
     }
 
     fn end(&self) -> Result<Next> {
-        if self.done || self.flight.ring.is_drained() {
+        if self.done || self.run.ring.is_drained() {
             return Ok(Next::End);
         }
         let reason = if self.shared.state().closed {
@@ -211,15 +211,15 @@ impl Epoch {
         }
     }
 
-    fn crew(&self) -> MutexGuard<'_, Option<Crew>> {
-        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    fn threads(&self) -> MutexGuard<'_, Option<WorkerThreads>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the crew back.
+    /// Gives the threads back.
     fn release(&mut self) {
-        let crew = self.crew().take();
-        if let Some(crew) = crew {
-            self.shared.release(crew);
+        let threads = self.threads().take();
+        if let Some(threads) = threads {
+            self.shared.release(threads);
         }
     }
 }
@@ -236,28 +236,28 @@ impl Drop for Epoch {
     fn drop(&mut self) {
         if self.shared.process != std::process::id() {
             // The threads, and whoever held their locks, exist only in the parent.
-            let kept = (std::mem::take(&mut self.crew), self.flight.clone(), self.shared.clone());
+            let kept = (std::mem::take(&mut self.threads), self.run.clone(), self.shared.clone());
             return std::mem::forget(kept);
         }
-        self.flight.close();
+        self.run.close();
         self.release();
     }
 }
 
 /// Threads that the loader may take away.
-type SharedCrew = Arc<Mutex<Option<Crew>>>;
+type SharedThreads = Arc<Mutex<Option<WorkerThreads>>>;
 
 /// Puts threads to work on an epoch.
-fn take_off(
+fn start_run(
     shared: &Arc<Shared>,
     epoch: u64,
     order: Order,
     batches: Batches,
-) -> Result<(Arc<Flight>, SharedCrew)> {
+) -> Result<(Arc<EpochRun>, SharedThreads)> {
     shared.check_process()?;
     let plan = &shared.plan.at_epoch(&shared.dataset, epoch)?;
     let setting = shared.tune();
-    let crew = shared.crew()?;
+    let threads = shared.threads()?;
     // Batches with fewer rows leave some of these unused: see `Worker::fly`.
     let rows = batches.count() * batches.batch_size;
     let given_up: Arc<AtomicBool> = Arc::default();
@@ -268,7 +268,7 @@ fn take_off(
         batches: batches.clone(),
         given_up: given_up.clone(),
     };
-    let flight = Arc::new(Flight {
+    let run = Arc::new(EpochRun {
         dataset: shared.dataset.clone(),
         plan: plan.clone(),
         pool: shared.pool.clone(),
@@ -280,18 +280,18 @@ fn take_off(
         ahead: Prefetch::start(course, plan.ahead_bytes()),
         given_up,
     });
-    let crew = Arc::new(Mutex::new(Some(crew)));
-    let running = Running { flight: Arc::downgrade(&flight), crew: Arc::downgrade(&crew) };
+    let threads = Arc::new(Mutex::new(Some(threads)));
+    let running = Running { run: Arc::downgrade(&run), threads: Arc::downgrade(&threads) };
     let mut state = shared.state();
     if state.closed {
         return Err(Error::Closed("the loader is closed".to_owned()));
     }
     state.running.push(running);
-    if let Some(crew) = &*crew.lock().unwrap_or_else(PoisonError::into_inner) {
-        crew.start(&flight);
+    if let Some(threads) = &*threads.lock().unwrap_or_else(PoisonError::into_inner) {
+        threads.start(&run);
     }
     drop(state);
-    Ok((flight, crew))
+    Ok((run, threads))
 }
 
 /// Counts a batch's failures for the statistics.

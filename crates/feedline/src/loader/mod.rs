@@ -2,10 +2,9 @@
 //!
 //! Options → `Plan` (checked, sizes known) → [`Loader`] → [`Epoch`] (running threads, batches in order).
 //!
-//! A loader may run several epochs at once (nested loops); each has a crew of threads of its own. Dropping an epoch stops
-//! its crew within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
+//! A loader may run several epochs at once (nested loops); each has threads of its own. Dropping an epoch stops
+//! its threads within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
-mod crew;
 mod epoch;
 mod faults;
 mod machine;
@@ -14,6 +13,7 @@ mod sequence;
 mod spare;
 mod stats;
 mod tune;
+mod worker_threads;
 mod workers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,12 +25,12 @@ use crate::error::{Error, Result};
 use crate::order::{BadSamples, Batches, Identity, Order, State};
 use crate::read::{Course, Prefetch};
 use crate::spec::{LoaderOptions, OnError};
-use crew::{Crew, Leaving};
 use faults::Faults;
 use plan::Plan;
 use stats::Totals;
 use tune::{Limits, Seen, Setting};
-use workers::Flight;
+use worker_threads::{Leaving, WorkerThreads};
+use workers::EpochRun;
 
 pub use epoch::{Epoch, Next};
 pub use plan::usable_cores;
@@ -70,7 +70,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Crews {
     /// Crews without work.
-    idle: Vec<Crew>,
+    idle: Vec<WorkerThreads>,
     /// Running epochs, to be stopped by `close`.
     running: Vec<Running>,
     /// Threads that were told to end and had not when last looked at.
@@ -84,8 +84,8 @@ struct Crews {
 /// A running epoch as `close` sees it.
 #[derive(Debug)]
 struct Running {
-    flight: Weak<Flight>,
-    crew: Weak<Mutex<Option<Crew>>>,
+    run: Weak<EpochRun>,
+    threads: Weak<Mutex<Option<WorkerThreads>>>,
 }
 
 impl Loader {
@@ -262,7 +262,7 @@ impl Loader {
         }
         let mut leaving = self.shared.stop_all();
         let deadline = Instant::now() + patience.min(LONGEST_WAIT);
-        leaving.retain_mut(|crew| crew.wait_until(deadline) > 0);
+        leaving.retain_mut(|threads| threads.wait_until(deadline) > 0);
         let left = leaving.iter().map(Leaving::len).sum();
         self.shared.state().leaving.extend(leaving);
         left
@@ -329,48 +329,49 @@ impl Shared {
         let idle = std::mem::take(&mut state.idle);
         let mut leaving = std::mem::take(&mut state.leaving);
         drop(state);
-        leaving.extend(idle.into_iter().map(Crew::retire));
+        leaving.extend(idle.into_iter().map(WorkerThreads::retire));
         for epoch in running {
-            if let Some(flight) = epoch.flight.upgrade() {
-                flight.close();
+            if let Some(run) = epoch.run.upgrade() {
+                run.close();
             }
-            let crew = epoch.crew.upgrade();
-            let crew = crew.and_then(|crew| crew.lock().unwrap_or_else(PoisonError::into_inner).take());
-            leaving.extend(crew.map(Crew::retire));
+            let threads = epoch.threads.upgrade();
+            let threads =
+                threads.and_then(|threads| threads.lock().unwrap_or_else(PoisonError::into_inner).take());
+            leaving.extend(threads.map(WorkerThreads::retire));
         }
         leaving
     }
 
-    /// A crew without work, or a new one. One with a stuck thread has to go: alone it would never begin.
-    fn crew(&self) -> Result<Crew> {
+    /// Threads without work, or new ones. A set with a stuck thread has to go: the stuck thread would never begin.
+    fn threads(&self) -> Result<WorkerThreads> {
         let threads = self.setting().threads;
         loop {
             let mut state = self.state();
             if state.closed {
                 return Err(Error::Closed("the loader is closed".to_owned()));
             }
-            state.running.retain(|epoch| epoch.flight.strong_count() > 0);
-            state.leaving.retain_mut(|crew| crew.wait_until(Instant::now()) > 0);
+            state.running.retain(|epoch| epoch.run.strong_count() > 0);
+            state.leaving.retain_mut(|threads| threads.wait_until(Instant::now()) > 0);
             let idle = state.idle.pop();
             drop(state);
             match idle {
-                None => return Crew::new(threads, self.plan.options.max_pixels, &self.totals),
-                Some(crew) if crew.is_free_within(FREE_WITHIN) => return Ok(crew),
+                None => return WorkerThreads::new(threads, self.plan.options.max_pixels, &self.totals),
+                Some(threads) if threads.is_free_within(FREE_WITHIN) => return Ok(threads),
                 Some(stuck) => self.state().leaving.push(stuck.retire()),
             }
         }
     }
 
-    /// Takes a crew back whose epoch is over.
-    fn release(&self, crew: Crew) {
-        let threads = self.setting().threads;
+    /// Takes threads back whose epoch is over.
+    fn release(&self, threads: WorkerThreads) {
+        let wanted = self.setting().threads;
         let mut state = self.state();
-        if self.plan.options.persistent_workers && !state.closed && crew.len() == threads {
-            state.idle.push(crew);
+        if self.plan.options.persistent_workers && !state.closed && threads.len() == wanted {
+            state.idle.push(threads);
             return;
         }
         drop(state);
-        let mut leaving = crew.retire();
+        let mut leaving = threads.retire();
         if leaving.wait_until(Instant::now() + DROP_WITHIN) > 0 {
             self.state().leaving.push(leaving);
         }

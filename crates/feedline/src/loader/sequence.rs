@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Alias, Balanced, Buckets, Recipe, Sequence, digest};
-use crate::render::Picture;
+use crate::render::StoredImage;
 use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
 use crate::source::check_wanted;
 use crate::spec::{LoaderOptions, OnError, Sampler, Shuffle};
@@ -304,7 +304,7 @@ fn image_size(
         Value::Bytes(bytes) => (buffer.bytes(bytes), &[][..], ImageMeta::UNKNOWN),
         _ => return Err(bad("the sample has no image".to_owned())),
     };
-    let opened = Picture { bytes, index, meta }.open().map_err(|e| bad(e.to_string()))?;
+    let opened = StoredImage { bytes, index, meta }.open().map_err(|e| bad(e.to_string()))?;
     let size = opened.upright_size();
     Ok((size.height, size.width))
 }

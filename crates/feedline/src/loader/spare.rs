@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::workers::{Flight, Worker};
+use super::workers::{EpochRun, Worker};
 use super::{Epoch, Shared};
 use crate::batch::{Batch, Budget, Ring, Sealed, Take};
 use crate::error::{Error, Result, Stage};
@@ -13,27 +13,27 @@ use crate::order::{Batches, Order, Sequence};
 /// the next batch.
 pub struct Spare {
     shared: Arc<Shared>,
-    flight: Arc<Flight>,
+    run: Arc<EpochRun>,
     worker: Mutex<Option<Worker>>,
 }
 
 impl fmt::Debug for Spare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spare").field("epoch", &self.flight.epoch).finish_non_exhaustive()
+        f.debug_struct("Spare").field("epoch", &self.run.epoch).finish_non_exhaustive()
     }
 }
 
 impl Epoch {
     /// What this epoch offers to a consumer that finds samples bad.
     pub fn spare(&self) -> Spare {
-        Spare { shared: self.shared.clone(), flight: self.flight.clone(), worker: Mutex::default() }
+        Spare { shared: self.shared.clone(), run: self.run.clone(), worker: Mutex::default() }
     }
 }
 
 impl Spare {
     /// The error of a sample that the consumer could not transform; `field` if it was one of them.
     pub fn error(&self, sample: u64, field: Option<&str>, reason: &str) -> Error {
-        let place = self.flight.locate(sample);
+        let place = self.run.locate(sample);
         let place = match field {
             Some(field) => place.with_field(field),
             None => place,
@@ -45,17 +45,17 @@ impl Spare {
     /// thread.
     pub fn substitute(&self, sample: u64, tries: u64) -> Result<Batch> {
         self.shared.check_process()?;
-        let positions = self.flight.batches.positions;
-        let candidate = self.flight.order.substitute_of(sample, positions, tries.saturating_sub(1));
+        let positions = self.run.batches.positions;
+        let candidate = self.run.order.substitute_of(sample, positions, tries.saturating_sub(1));
         let nobody = || self.error(sample, None, "the order has nobody else who could take its place");
-        let flight = self.single(candidate.ok_or_else(nobody)?);
+        let run = self.single(candidate.ok_or_else(nobody)?);
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         worker
             .get_or_insert_with(|| {
                 Worker::new(self.shared.totals.worker(), self.shared.plan.options.max_pixels)
             })
-            .fly(&flight);
-        let Take::Batch(filling) = flight.ring.take(None) else {
+            .make_rows(&run);
+        let Take::Batch(filling) = run.ring.take(None) else {
             return Err(Error::Closed("the loader is closed".to_owned()));
         };
         let sealed = filling.into_sealed();
@@ -80,11 +80,11 @@ impl Spare {
         Err(Error::TooManyBadSamples { reason, last: Box::new(last) })
     }
 
-    /// A flight over this sample alone.
-    fn single(&self, sample: u64) -> Flight {
-        let whole = &*self.flight;
+    /// A run over this sample alone.
+    fn single(&self, sample: u64) -> EpochRun {
+        let whole = &*self.run;
         let sequence = Sequence::Listed([sample].into());
-        Flight {
+        EpochRun {
             dataset: whole.dataset.clone(),
             plan: whole.plan.clone(),
             pool: whole.pool.clone(),

@@ -14,7 +14,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Batches, Order};
 use crate::read::Prefetch;
-use crate::render::{ImageDecoder, Opened, Picture, Spent};
+use crate::render::{ImageDecoder, Opened, Spent, StoredImage};
 use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
 use crate::source::while_wanted;
 use crate::spec::OnError;
@@ -28,7 +28,7 @@ const CANDIDATES: u64 = 64;
 
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct EpochRun {
     pub(crate) dataset: Dataset,
     pub(crate) plan: Arc<Plan>,
     pub(crate) pool: Pool,
@@ -79,70 +79,68 @@ impl Worker {
         }
     }
 
-    /// Works on one flight after the other; takes itself off `busy` after each.
-    pub(super) fn run(mut self, flights: &Receiver<Arc<Flight>>, busy: &AtomicUsize) {
-        while let Ok(flight) = flights.recv() {
+    /// Works on one run after the other; takes itself off `busy` after each.
+    pub(super) fn run(mut self, runs: &Receiver<Arc<EpochRun>>, busy: &AtomicUsize) {
+        while let Ok(run) = runs.recv() {
             // Samples catch their own panics; one that comes here is a bug in the loader itself. Nobody must wait for
             // this thread then.
-            let fly = || while_wanted(&flight.given_up, || self.fly(&flight));
-            if catch_unwind(AssertUnwindSafe(fly)).is_err() {
-                flight.close();
+            let work = || while_wanted(&run.given_up, || self.make_rows(&run));
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                run.close();
                 self = Worker::new(self.counters, self.max_pixels);
             }
             busy.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Makes rows of `flight` until there are none left.
-    pub(super) fn fly(&mut self, flight: &Flight) {
+    /// Makes rows of `run` until there are none left.
+    pub(super) fn make_rows(&mut self, run: &EpochRun) {
         loop {
-            let Some(claim) = flight.ring.claim() else { return };
+            let Some(claim) = run.ring.claim() else { return };
             let claimed = Instant::now();
             let counters = self.counters.clone();
-            let open = |number| flight.open(number);
+            let open = |number| run.open(number);
             let fill = |filling: &Filling, claim: &Claim| {
                 counters.spent(Work::Wait, claimed.elapsed());
                 // The ring counts every batch as full; the rows a short one lacks are nobody's.
                 if claim.row < filling.samples.len() as u64 && !filling.is_broken() {
-                    self.fill(flight, filling.row(claim));
+                    self.fill(run, filling.row(claim));
                 }
             };
             let seal = |filling: &mut Filling| {
                 let loose = filling.loose_bytes();
-                filling.seal(&flight.plan.columns, &flight.pool);
-                flight.budget.unbook(filling.number, loose);
-                if let Some(ahead) = &flight.ahead {
+                filling.seal(&run.plan.columns, &run.pool);
+                run.budget.unbook(filling.number, loose);
+                if let Some(ahead) = &run.ahead {
                     ahead.seal(filling.number);
                 }
             };
-            if !flight.ring.work(claim, open, fill, seal) {
+            if !run.ring.work(claim, open, fill, seal) {
                 return;
             }
         }
     }
 
-    fn fill(&mut self, flight: &Flight, mut row: RowMut<'_>) {
+    fn fill(&mut self, run: &EpochRun, mut row: RowMut<'_>) {
         let sample = row.sample();
-        if self.attempt(flight, sample, &mut row) == Fate::Bad
-            && flight.plan.options.on_error == OnError::Replace
-        {
-            self.replace(flight, sample, &mut row);
+        if self.attempt(run, sample, &mut row) == Fate::Bad && run.plan.options.on_error == OnError::Replace {
+            self.replace(run, sample, &mut row);
         }
     }
 
     /// Offers the row of a bad sample to one candidate after the other.
-    fn replace(&mut self, flight: &Flight, bad: u64, row: &mut RowMut<'_>) {
+    fn replace(&mut self, run: &EpochRun, bad: u64, row: &mut RowMut<'_>) {
         let (batch, place) = row.place();
-        let position = flight.batches.range(batch).start + place;
+        let position = run.batches.range(batch).start + place;
         let mut tried = vec![bad];
         for number in 0..CANDIDATES {
-            let candidate = flight.order.substitute(position, flight.batches.positions, number);
+            let candidate = run.order.substitute(position, run.batches.positions, number);
             let Some(sample) = candidate else { return };
             if tried.contains(&sample) {
                 continue;
             }
             tried.push(sample);
-            let fate = self.attempt(flight, sample, row);
+            let fate = self.attempt(run, sample, row);
             if fate != Fate::Bad || tried.len() > SUBSTITUTES {
                 return;
             }
@@ -150,8 +148,8 @@ impl Worker {
     }
 
     /// Tries to put `sample` into the row, and notes in it how that went.
-    fn attempt(&mut self, flight: &Flight, sample: u64, row: &mut RowMut<'_>) -> Fate {
-        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(flight, sample, row))) {
+    fn attempt(&mut self, run: &EpochRun, sample: u64, row: &mut RowMut<'_>) -> Fate {
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, sample, row))) {
             Ok(Ok(())) => {
                 row.done();
                 return Fate::Done;
@@ -160,7 +158,7 @@ impl Worker {
             Err(panic) => {
                 // Scratch may be half-changed; start afresh.
                 *self = Worker::new(self.counters.clone(), self.max_pixels);
-                Error::sample(flight.locate(sample), Stage::Decode, panic_text(&*panic))
+                Error::sample(run.locate(sample), Stage::Decode, panic_text(&*panic))
             }
         };
         let fate = if failure.blames_sample() { Fate::Bad } else { Fate::Unread };
@@ -168,24 +166,21 @@ impl Worker {
         fate
     }
 
-    fn make(&mut self, flight: &Flight, sample: u64, row: &mut RowMut<'_>) -> Result<()> {
+    fn make(&mut self, run: &EpochRun, sample: u64, row: &mut RowMut<'_>) -> Result<()> {
         let begun = Instant::now();
-        let plan = &*flight.plan;
-        flight
-            .dataset
-            .read(sample, &plan.fields, &mut self.sample)
-            .map_err(|e| read_error(e, flight, sample))?;
+        let plan = &*run.plan;
+        run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
         let read = Instant::now();
         self.counters.spent(Work::Read, read - begun);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
             if !matches!(output, Output::Image { .. }) {
-                bytes += self.value(flight, sample, row, column, *output)?;
+                bytes += self.value(run, sample, row, column, *output)?;
             }
         }
         self.counters.spent(Work::Copy, read.elapsed());
         for views in &plan.pictures {
-            let spent = self.picture(flight, sample, row, views)?;
+            let spent = self.render_image(run, sample, row, views)?;
             self.counters.spent(Work::Decode, spent.decode);
             self.counters.spent(Work::Transform, spent.transform);
         }
@@ -196,18 +191,18 @@ impl Worker {
     /// Puts anything but a decoded image into its row. Gives the number of stored bytes it read itself.
     fn value(
         &mut self,
-        flight: &Flight,
+        run: &EpochRun,
         sample: u64,
         row: &mut RowMut<'_>,
         column: usize,
         output: Output,
     ) -> Result<u64> {
-        let missing = |field| missing(flight, sample, field);
+        let missing = |field| missing(run, sample, field);
         match output {
             Output::Index => row.dense(column).copy_from_slice(&(sample as i64).to_le_bytes()),
             Output::Int { field } => match self.sample.value(field) {
                 Value::Int(value) => {
-                    let label = flight.plan.relabelled(&flight.plan.columns[column].name, sample, *value);
+                    let label = run.plan.relabelled(&run.plan.columns[column].name, sample, *value);
                     row.dense(column).copy_from_slice(&label.to_le_bytes());
                 }
                 _ => return Err(missing(field)),
@@ -231,10 +226,10 @@ impl Worker {
             Output::Valid { field } => {
                 row.dense(column)[0] = u8::from(*self.sample.value(field) != Value::Missing);
             }
-            Output::Bytes { field, direct: true } => return self.direct(flight, sample, row, column, field),
-            Output::Bytes { field, direct: false } => put_bytes(flight, &self.sample, field, row, column)?,
-            Output::Array { field } => put_array(flight, sample, &self.sample, field, row, column)?,
-            Output::ImageSize { field } => self.image_size(flight, sample, row, column, field)?,
+            Output::Bytes { field, direct: true } => return self.direct(run, sample, row, column, field),
+            Output::Bytes { field, direct: false } => put_bytes(run, &self.sample, field, row, column)?,
+            Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
+            Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
             Output::Image { .. } => unreachable!("pictures take their own way"),
         }
         Ok(0)
@@ -243,7 +238,7 @@ impl Worker {
     /// Bytes straight from storage into the batch, or through scratch where lengths were not known for all rows.
     fn direct(
         &mut self,
-        flight: &Flight,
+        run: &EpochRun,
         sample: u64,
         row: &mut RowMut<'_>,
         column: usize,
@@ -252,29 +247,29 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
-            flight.dataset.read_bytes(sample, field, room).map_err(|e| read_error(e, flight, sample))?;
+            run.dataset.read_bytes(sample, field, room).map_err(|e| read_error(e, run, sample))?;
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
-        let count = flight.dataset.schema().fields.len();
+        let count = run.dataset.schema().fields.len();
         let only = FieldSet::only(count, [field]);
-        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, flight, sample))?;
-        put_bytes(flight, &self.probed, field, row, column)?;
+        run.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, run, sample))?;
+        put_bytes(run, &self.probed, field, row, column)?;
         Ok(self.probed.used() as u64)
     }
 
     fn image_size(
         &mut self,
-        flight: &Flight,
+        run: &EpochRun,
         sample: u64,
         row: &mut RowMut<'_>,
         column: usize,
         field: usize,
     ) -> Result<()> {
-        let known = flight.dataset.format().image_meta(sample, field).and_then(|meta| meta.oriented_size());
+        let known = run.dataset.format().image_meta(sample, field).and_then(|meta| meta.oriented_size());
         let size = match known {
             Some((height, width)) => [i64::from(height), i64::from(width)],
-            None => self.probed_size(flight, sample, field)?,
+            None => self.probed_size(run, sample, field)?,
         };
         let room = row.dense(column);
         room[..8].copy_from_slice(&size[0].to_le_bytes());
@@ -282,65 +277,65 @@ impl Worker {
         Ok(())
     }
 
-    fn probed_size(&mut self, flight: &Flight, sample: u64, field: usize) -> Result<[i64; 2]> {
-        let only = FieldSet::only(flight.dataset.schema().fields.len(), [field]);
-        flight.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, flight, sample))?;
-        let picture = picture(&self.probed, field).ok_or_else(|| missing(flight, sample, field))?;
-        let size = picture.open().map_err(|e| decode_error(flight, sample, field, &e))?.upright_size();
+    fn probed_size(&mut self, run: &EpochRun, sample: u64, field: usize) -> Result<[i64; 2]> {
+        let only = FieldSet::only(run.dataset.schema().fields.len(), [field]);
+        run.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, run, sample))?;
+        let picture = stored_image(&self.probed, field).ok_or_else(|| missing(run, sample, field))?;
+        let size = picture.open().map_err(|e| decode_error(run, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
     }
 
     /// Decodes one image and renders all its views.
-    fn picture(
+    fn render_image(
         &mut self,
-        flight: &Flight,
+        run: &EpochRun,
         sample: u64,
         row: &mut RowMut<'_>,
         views: &Views,
     ) -> Result<Spent> {
         let field = views.field;
-        let bad = |e: feedline_pixels::Error| decode_error(flight, sample, field, &e);
-        let picture = picture(&self.sample, field).ok_or_else(|| missing(flight, sample, field))?;
+        let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
+        let picture = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
         let opened = picture.open().map_err(bad)?;
         opened.check(self.max_pixels).map_err(bad)?;
-        let key = SampleKey { seed: flight.plan.options.seed, epoch: flight.epoch, sample };
+        let key = SampleKey { seed: run.plan.options.seed, epoch: run.epoch, sample };
         let size = opened.upright_size();
-        let copies = |plan: usize| flight.plan.images[plan].copies();
+        let copies = |plan: usize| run.plan.images[plan].copies();
         let each =
             views.outputs.iter().flat_map(|(_, plan)| (0..copies(*plan)).map(move |copy| (*plan, copy)));
         let count = views.outputs.iter().map(|(_, plan)| copies(*plan) as usize).sum();
         self.views.resize_with(count, Default::default);
         for ((plan, copy), (params, program)) in each.zip(&mut self.views) {
-            let drawn = flight.plan.images[plan].draw_copy(size, key, copy, params);
+            let drawn = run.plan.images[plan].draw_copy(size, key, copy, params);
             drawn.and_then(|()| planned(params, size, program, self.max_pixels)).map_err(|reason| {
-                let name = &flight.dataset.schema().fields[field].name;
-                let place = flight.locate(sample).with_field(name);
+                let name = &run.dataset.schema().fields[field].name;
+                let place = run.locate(sample).with_field(name);
                 Error::sample(place, Stage::Transform, reason)
             })?;
         }
         let Worker { image, views: planned, .. } = self;
-        render(flight, image, planned, &opened, row, views).map_err(bad)
+        render(run, image, planned, &opened, row, views).map_err(bad)
     }
 }
 
 /// Runs the programs of all views.
 fn render(
-    flight: &Flight,
+    run: &EpochRun,
     image: &mut ImageDecoder,
     planned: &[(Params, Program)],
     opened: &Opened<'_>,
     row: &mut RowMut<'_>,
     views: &Views,
 ) -> feedline_pixels::Result<Spent> {
-    let mode = flight.plan.options.decode;
+    let mode = run.plan.options.decode;
     // Where the result's room is taken for this sample alone, what cannot be decoded must not cost it.
-    let roomy = |plan: usize| flight.plan.images[plan].output().is_some() || opened.streams();
+    let roomy = |plan: usize| run.plan.images[plan].output().is_some() || opened.streams();
     if let ([(column, plan)], [_]) = (&views.outputs[..], planned)
         && roomy(*plan)
     {
         let (column, plan) = (*column, *plan);
-        let (finish, program) = (flight.plan.images[plan].finish(), &planned[0].1);
-        return put_picture(flight, row, column, plan, program, |out| {
+        let (finish, program) = (run.plan.images[plan].finish(), &planned[0].1);
+        return put_picture(run, row, column, plan, program, |out| {
             image.render(opened, program, finish, mode, out)
         });
     }
@@ -350,9 +345,8 @@ fn render(
     let decode = begun.elapsed();
     let mut number = 0;
     for (column, plan) in &views.outputs {
-        let (finish, copies) =
-            (flight.plan.images[*plan].finish(), flight.plan.images[*plan].copies() as usize);
-        put_picture(flight, row, *column, *plan, programs[number], |out| {
+        let (finish, copies) = (run.plan.images[*plan].finish(), run.plan.images[*plan].copies() as usize);
+        put_picture(run, row, *column, *plan, programs[number], |out| {
             let length = out.len() / copies;
             for (copy, out) in out.chunks_exact_mut(length.max(1)).enumerate() {
                 image.render_view(number + copy, programs[number + copy], finish, out)?;
@@ -365,11 +359,11 @@ fn render(
 }
 
 /// Makes a reading error one of this sample.
-fn read_error(error: Error, flight: &Flight, sample: u64) -> Error {
-    error.of_sample(flight.locate(sample), Stage::Read)
+fn read_error(error: Error, run: &EpochRun, sample: u64) -> Error {
+    error.of_sample(run.locate(sample), Stage::Read)
 }
 
-impl Flight {
+impl EpochRun {
     /// Ends it: workers stop at their next row, waits for storage are given up where they can be.
     pub(crate) fn close(&self) {
         self.ring.close();
@@ -410,13 +404,13 @@ impl Flight {
     }
 }
 
-fn picture(buffer: &SampleBuffer, field: usize) -> Option<Picture<'_>> {
+fn stored_image(buffer: &SampleBuffer, field: usize) -> Option<StoredImage<'_>> {
     match buffer.value(field) {
         Value::Image { bytes, index, meta } => {
-            Some(Picture { bytes: buffer.bytes(bytes), index: buffer.bytes(index), meta: *meta })
+            Some(StoredImage { bytes: buffer.bytes(bytes), index: buffer.bytes(index), meta: *meta })
         }
         Value::Bytes(bytes) => {
-            Some(Picture { bytes: buffer.bytes(bytes), index: &[], meta: ImageMeta::UNKNOWN })
+            Some(StoredImage { bytes: buffer.bytes(bytes), index: &[], meta: ImageMeta::UNKNOWN })
         }
         _ => None,
     }
@@ -424,20 +418,20 @@ fn picture(buffer: &SampleBuffer, field: usize) -> Option<Picture<'_>> {
 
 /// Gives `render` the row's bytes in an image column, and notes the shape where the column is ragged.
 fn put_picture<T>(
-    flight: &Flight,
+    run: &EpochRun,
     row: &mut RowMut<'_>,
     column: usize,
     plan: usize,
     program: &Program,
     render: impl FnOnce(&mut [u8]) -> feedline_pixels::Result<T>,
 ) -> feedline_pixels::Result<T> {
-    let plan = &flight.plan.images[plan];
+    let plan = &run.plan.images[plan];
     if plan.output().is_some() {
         return render(row.dense(column));
     }
     let output = program.output;
     let length = plan.finish().output_bytes(output);
-    flight.book(row, length);
+    run.book(row, length);
     let (room, shape) = row.ragged(column);
     let Room::Free(room) = room else { unreachable!("sizes of whole pictures are not planned") };
     feedline_pixels::fit(room, length, 0)?;
@@ -461,7 +455,7 @@ fn planned(
 }
 
 fn put_bytes(
-    flight: &Flight,
+    run: &EpochRun,
     buffer: &SampleBuffer,
     field: usize,
     row: &mut RowMut<'_>,
@@ -475,7 +469,7 @@ fn put_bytes(
         room.copy_from_slice(bytes);
         return Ok(());
     }
-    flight.book(row, bytes.len());
+    run.book(row, bytes.len());
     copy_free(bytes, row, column)
 }
 
@@ -490,7 +484,7 @@ fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
 }
 
 fn put_array(
-    flight: &Flight,
+    run: &EpochRun,
     sample: u64,
     buffer: &SampleBuffer,
     field: usize,
@@ -501,28 +495,28 @@ fn put_array(
     let Value::Array { dtype, dimensions, shape, bytes } = buffer.value(field) else {
         return copy_free(&[], row, column);
     };
-    let expected = flight.plan.columns[column].dtype;
+    let expected = run.plan.columns[column].dtype;
     if *dtype != expected {
         let reason = format!("array of {}, but the column is {}", dtype.name(), expected.name());
-        let name = &flight.dataset.schema().fields[field].name;
-        return Err(Error::sample(flight.locate(sample).with_field(name), Stage::Batch, reason));
+        let name = &run.dataset.schema().fields[field].name;
+        return Err(Error::sample(run.locate(sample).with_field(name), Stage::Batch, reason));
     }
     let bytes = buffer.bytes(bytes);
-    flight.book(row, bytes.len());
+    run.book(row, bytes.len());
     copy_free(bytes, row, column)?;
     *row.ragged(column).1 = Shape::new(&shape[..*dimensions as usize]);
     Ok(())
 }
 
-fn missing(flight: &Flight, sample: u64, field: usize) -> Error {
-    let name = &flight.dataset.schema().fields[field].name;
-    let place = flight.locate(sample).with_field(name);
+fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
+    let name = &run.dataset.schema().fields[field].name;
+    let place = run.locate(sample).with_field(name);
     Error::sample(place, Stage::Read, "the sample lacks this field; leave it out with fields=[...]")
 }
 
-fn decode_error(flight: &Flight, sample: u64, field: usize, error: &feedline_pixels::Error) -> Error {
-    let name = &flight.dataset.schema().fields[field].name;
-    let place = flight.locate(sample).with_field(name);
+fn decode_error(run: &EpochRun, sample: u64, field: usize, error: &feedline_pixels::Error) -> Error {
+    let name = &run.dataset.schema().fields[field].name;
+    let place = run.locate(sample).with_field(name);
     match error {
         feedline_pixels::Error::OutOfMemory { bytes } => {
             Error::out_of_memory(*bytes, format!("decoding {place}"))

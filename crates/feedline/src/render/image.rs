@@ -20,7 +20,7 @@ use crate::transform::Program;
 
 /// One encoded image.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Picture<'a> {
+pub(crate) struct StoredImage<'a> {
     pub(crate) bytes: &'a [u8],
     /// Seek index, or empty.
     pub(crate) index: &'a [u8],
@@ -38,7 +38,7 @@ pub(crate) struct Opened<'a> {
     orientation: Orientation,
 }
 
-impl<'a> Picture<'a> {
+impl<'a> StoredImage<'a> {
     /// Looks at the header if the store does not know it already.
     pub(crate) fn open(&self) -> Result<Opened<'a>> {
         let meta = self.meta;

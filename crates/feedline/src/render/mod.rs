@@ -6,5 +6,5 @@
 mod image;
 mod run;
 
-pub(crate) use image::{ImageDecoder, Opened, Picture, Spent};
+pub(crate) use image::{ImageDecoder, Opened, Spent, StoredImage};
 pub(crate) use run::Runner;

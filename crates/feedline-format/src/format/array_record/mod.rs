@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::open_objects::OpenObjects;
 use super::recent::{Recent, Weigh};
-use super::shelf::Shelf;
 use super::tfrecord::{Examples, Refused};
 use super::{Extents, Format, Index, Probe, ReadingOptions, parallel, sniff, splits};
 use crate::error::{Error, Location, Result};
@@ -28,7 +28,7 @@ pub(super) const PROBE: Probe = Probe { name: "arrayrecord", recognises, open };
 
 /// How much of inflated chunks is kept.
 const KEPT_BYTES: usize = 64 << 20;
-/// Records looked at to learn what they hold.
+/// Records looked at to find out what they hold.
 const SURVEYED: u64 = 64;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -81,7 +81,7 @@ enum Content {
 /// Open ArrayRecord files.
 #[derive(Debug)]
 struct ArrayRecord {
-    shelf: Shelf,
+    open_objects: OpenObjects,
     footers: Vec<Footer>,
     /// First sample of each file, and one past the last.
     starts: Vec<u64>,
@@ -116,19 +116,26 @@ impl ArrayRecord {
             }
         }
         let fingerprint = Fingerprint::of([&b"arrayrecord"[..], hasher.finalize().as_bytes()]);
-        let shelf = Shelf::with_versions(source, objects);
+        let open_objects = OpenObjects::with_versions(source, objects);
         let content = Content::Plain(Kind::Bytes);
         let kept = Recent::new(KEPT_BYTES);
-        let mut open =
-            ArrayRecord { shelf, footers, starts, schema: Schema::default(), content, kept, fingerprint };
-        open.learn()?;
+        let mut open = ArrayRecord {
+            open_objects,
+            footers,
+            starts,
+            schema: Schema::default(),
+            content,
+            kept,
+            fingerprint,
+        };
+        open.find_fields()?;
         // What was looked at is rarely what is wanted first.
         open.kept = Recent::new(KEPT_BYTES);
         Ok(open)
     }
 
     /// What the records are, from some of them spread over the set. Damaged ones tell nothing; reading them will.
-    fn learn(&mut self) -> Result<()> {
+    fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let (mut buffer, mut seen, mut broken) = (SampleBuffer::new(), Vec::new(), None);
         for number in 0..count.min(SURVEYED) {
@@ -157,7 +164,7 @@ impl ArrayRecord {
 
     fn place(&self, sample: u64) -> Result<Place> {
         if sample >= self.len() {
-            let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+            let place = Location::new(self.open_objects.source().uri()).with_sample(sample);
             return Err(Error::data(place, format!("the files hold {} records", self.len())));
         }
         let file = self.starts.partition_point(|start| *start <= sample) - 1;
@@ -173,9 +180,9 @@ impl ArrayRecord {
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let Place { file, chunk, range, number } = self.place(sample)?;
         let records = self.kept.get((file as u32, chunk), || {
-            let (uri, name) = (self.shelf.source().uri(), self.shelf.name(file));
+            let (uri, name) = (self.open_objects.source().uri(), self.open_objects.name(file));
             let mut stored = room_for(range.end - range.start, uri, name)?;
-            self.shelf.with(file, |object| object.read_at(range.start, &mut stored))??;
+            self.open_objects.with(file, |object| object.read_at(range.start, &mut stored))??;
             Records::parse(&stored, range.start).map_err(|reason| Error::data(self.locate(sample), reason))
         })?;
         let record = records.get(number);
@@ -227,9 +234,11 @@ impl Format for ArrayRecord {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+        let place = Location::new(self.open_objects.source().uri()).with_sample(sample);
         match self.place(sample) {
-            Ok(Place { file, range, .. }) => place.with_shard(self.shelf.name(file)).with_offset(range.start),
+            Ok(Place { file, range, .. }) => {
+                place.with_shard(self.open_objects.name(file)).with_offset(range.start)
+            }
             Err(_) => place,
         }
     }
@@ -239,11 +248,11 @@ impl Index for ArrayRecord {}
 
 impl Extents for ArrayRecord {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, _: &FieldSet, out: &mut Vec<Extent>) {

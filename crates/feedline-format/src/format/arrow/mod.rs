@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::columns::{self, Column, Features, FirstRows, Shape, linked, placed};
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions, parallel};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, Kind, SampleBuffer, Schema, Value};
@@ -60,7 +60,7 @@ pub(crate) struct Arrow {
     columns: Vec<Column>,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     tables: Vec<IpcTable>,
     /// First row of each table, and one past the last.
     first_rows: FirstRows,
@@ -100,14 +100,14 @@ impl Arrow {
             columns: Vec::new(),
             fingerprint: Fingerprint::of([]),
             problems: Vec::new(),
-            shelf: Shelf::with_versions(source, objects),
+            open_objects: OpenObjects::with_versions(source, objects),
             tables,
             first_rows,
             mapping,
             follow_links,
         };
         open.check_mapping()?;
-        open.learn(&found.features)?;
+        open.find_fields(&found.features)?;
         let names = open.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("\0");
         let hash = hasher.finalize();
         open.fingerprint = Fingerprint::of([&b"arrow"[..], names.as_bytes(), &hash.as_bytes()[..]]);
@@ -120,19 +120,20 @@ impl Arrow {
             None => Ok(()),
             Some(row) => {
                 let reason = format!("the saved indices name row {row}, but there are {rows}");
-                Err(Error::data(Location::new(self.shelf.source().uri()), reason))
+                Err(Error::data(Location::new(self.open_objects.source().uri()), reason))
             }
         }
     }
 
     /// Fields, class names and notes.
-    fn learn(&mut self, features: &Features) -> Result<()> {
+    fn find_fields(&mut self, features: &Features) -> Result<()> {
         let Some(first) = self.tables.first() else { return Ok(()) };
         let own = first.schema().metadata.get("huggingface").map(|text| Features::from_metadata(text));
         let features = own.filter(|f| !f.is_empty()).unwrap_or_else(|| features.clone());
-        let place = |n: usize| Location::new(self.shelf.source().uri()).with_shard(self.shelf.name(n));
+        let place =
+            |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
         if let Some(other) = columns::different(self.tables.iter().map(IpcTable::schema)) {
-            let reason = format!("other columns than {} has", self.shelf.name(0));
+            let reason = format!("other columns than {} has", self.open_objects.name(0));
             return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
         }
         let (mut columns, left_out) = columns::columns(first.schema(), &features);
@@ -169,16 +170,17 @@ impl Arrow {
     fn read_column(&self, sample: u64, column: &Column, into: &mut SampleBuffer) -> Result<Value> {
         let (number, row) = self.find(sample).ok_or_else(|| self.past_end(sample))?;
         let table = &self.tables[number];
-        let value = self.shelf.with(number, |object| table.read_value(object, row, column, into))??;
+        let value =
+            self.open_objects.with(number, |object| table.read_value(object, row, column, into))??;
         if value != Value::Missing || !matches!(column.shape, Shape::Stored { path: Some(_), .. }) {
             return Ok(value);
         }
-        let path = self.shelf.with(number, |object| table.read_path(object, row, column))??;
+        let path = self.open_objects.with(number, |object| table.read_path(object, row, column))??;
         let Some(path) = path else { return Ok(Value::Missing) };
         let place = || self.locate(sample).with_field(&column.spec.name);
         let range = linked::read(
-            &**self.shelf.source(),
-            self.shelf.name(number),
+            &**self.open_objects.source(),
+            self.open_objects.name(number),
             &path,
             self.follow_links,
             &place,
@@ -188,12 +190,13 @@ impl Arrow {
     }
 
     fn past_end(&self, sample: u64) -> Error {
-        columns::past_end(self.shelf.source().uri(), sample, self.len())
+        columns::past_end(self.open_objects.source().uri(), sample, self.len())
     }
 
     fn place_of(&self, sample: u64, field: usize) -> Option<(usize, std::ops::Range<u64>, bool)> {
         let (number, row) = self.find(sample)?;
-        let found = self.shelf.with(number, |o| self.tables[number].place_of(o, row, &self.columns[field]));
+        let found =
+            self.open_objects.with(number, |o| self.tables[number].place_of(o, row, &self.columns[field]));
         let (range, own) = found.ok()?.ok()??;
         Some((number, range, own))
     }
@@ -233,9 +236,9 @@ impl Format for Arrow {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+        let place = Location::new(self.open_objects.source().uri()).with_sample(sample);
         let Some((number, row)) = self.find(sample) else { return place };
-        let place = place.with_shard(self.shelf.name(number));
+        let place = place.with_shard(self.open_objects.name(number));
         match self.tables[number].offset(row) {
             Some(offset) => place.with_offset(offset),
             None => place,
@@ -253,7 +256,7 @@ impl crate::format::Index for Arrow {
         if let Some((number, range, true)) = self.place_of(sample, field)
             && range.end - range.start == into.len() as u64
         {
-            return self.shelf.with(number, |object| object.read_at(range.start, into))?;
+            return self.open_objects.with(number, |object| object.read_at(range.start, into))?;
         }
         let mut buffer = SampleBuffer::new();
         buffer.reset(0);
@@ -268,17 +271,19 @@ impl crate::format::Index for Arrow {
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
         let (number, row) = self.find(sample)?;
-        self.shelf.with(number, |o| self.tables[number].int_value(o, row, &self.columns[field])).ok()?
+        self.open_objects
+            .with(number, |o| self.tables[number].int_value(o, row, &self.columns[field]))
+            .ok()?
     }
 }
 
 impl crate::format::Extents for Arrow {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

@@ -20,7 +20,7 @@ pub(super) const VERSION: u16 = 2;
 
 /// The first 24 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct BetonHeader {
     pub(super) version: u16,
     pub(super) fields: u16,
     pub(super) page_size: u32,
@@ -29,9 +29,9 @@ pub(super) struct Header {
     pub(super) allocations: u64,
 }
 
-impl Header {
+impl BetonHeader {
     pub(super) fn parse(bytes: &[u8; HEADER_LENGTH]) -> Self {
-        Header {
+        BetonHeader {
             version: u16::from_le_bytes([bytes[0], bytes[1]]),
             fields: u16::from_le_bytes([bytes[2], bytes[3]]),
             page_size: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn headers_come_back() {
-        let header = Header { version: 2, fields: 3, page_size: 1 << 21, samples: 9, allocations: 77 };
-        assert_eq!(Header::parse(&header.to_bytes()), header);
+        let header = BetonHeader { version: 2, fields: 3, page_size: 1 << 21, samples: 9, allocations: 77 };
+        assert_eq!(BetonHeader::parse(&header.to_bytes()), header);
     }
 }

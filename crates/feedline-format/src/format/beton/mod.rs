@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::header::{ALLOCATION_LENGTH, FieldType, HEADER_LENGTH, Header, Layout, u64_at};
-use super::shelf::Shelf;
+use self::header::{ALLOCATION_LENGTH, BetonHeader, FieldType, HEADER_LENGTH, Layout, u64_at};
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -41,7 +41,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     }
     let mut bytes = [0; HEADER_LENGTH];
     object.read_at(0, &mut bytes)?;
-    let header = Header::parse(&bytes);
+    let header = BetonHeader::parse(&bytes);
     // The magic is only a small number: without the name, the rest of the header must fit the file as well.
     let whole = header.check(object.size()).is_ok() && header.allocations >= header.records_start();
     let sure = whole || (is_beton_name(name) && header.version == header::VERSION);
@@ -92,7 +92,7 @@ pub(crate) struct Beton {
     allocations: Allocations,
     /// Where payloads may lie.
     data: Range<u64>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
 }
 
 impl Beton {
@@ -116,9 +116,10 @@ impl Beton {
         let fingerprint = Fingerprint::of([&b"beton"[..], &front, &version, &records, &list]);
         let fields = layout.fields.iter().map(|f| FieldSpec::new(&f.name, f.is.kind())).collect();
         let schema = Schema { fields, classes: None };
-        let shelf = Shelf::with_versions(source.clone(), vec![(name.clone(), size, object.version())]);
+        let open_objects =
+            OpenObjects::with_versions(source.clone(), vec![(name.clone(), size, object.version())]);
         let samples = header.samples;
-        Ok(Beton { uri, schema, fingerprint, layout, samples, records, allocations, data, shelf })
+        Ok(Beton { uri, schema, fingerprint, layout, samples, records, allocations, data, open_objects })
     }
 
     fn record(&self, sample: u64) -> Result<&[u8]> {
@@ -132,7 +133,7 @@ impl Beton {
 
     fn place(&self, sample: u64, field: usize) -> Location {
         Location::new(&self.uri)
-            .with_shard(self.shelf.name(0))
+            .with_shard(self.open_objects.name(0))
             .with_sample(sample)
             .with_field(&self.schema.fields[field].name)
     }
@@ -186,9 +187,9 @@ impl Beton {
         into: &mut SampleBuffer,
     ) -> Result<()> {
         let (sample, record) = place;
-        let length = to_usize(run.bytes.end - run.bytes.start, &self.uri, self.shelf.name(0))?;
+        let length = to_usize(run.bytes.end - run.bytes.start, &self.uri, self.open_objects.name(0))?;
         let (arena, room) = into.reserve(length);
-        self.shelf.with(0, |object| object.read_at(run.bytes.start, room))??;
+        self.open_objects.with(0, |object| object.read_at(run.bytes.start, room))??;
         for field in run.fields.clone().filter(|f| wanted.has(*f)) {
             let Some(span) = self.span(record, sample, field)? else { continue };
             let shift = |at: u64| arena.start + at.saturating_sub(run.bytes.start) as usize;
@@ -344,14 +345,14 @@ impl FrontError {
 }
 
 /// The header, checked, with its bytes and the descriptors'.
-fn read_front(object: &dyn Object) -> Result<(Header, Vec<u8>), FrontError> {
+fn read_front(object: &dyn Object) -> Result<(BetonHeader, Vec<u8>), FrontError> {
     let size = object.size();
     if size < HEADER_LENGTH as u64 {
         return Err(FrontError::Reason(format!("{size} bytes are too few for a .beton"), ""));
     }
     let mut bytes = [0; HEADER_LENGTH];
     object.read_at(0, &mut bytes).map_err(FrontError::Source)?;
-    let header = Header::parse(&bytes);
+    let header = BetonHeader::parse(&bytes);
     header.check(size).map_err(|reason| FrontError::Reason(reason, ""))?;
     if header.allocations == 0 {
         let reason = "the write was interrupted: the allocation table is missing".to_owned();
@@ -363,7 +364,7 @@ fn read_front(object: &dyn Object) -> Result<(Header, Vec<u8>), FrontError> {
     Ok((header, front))
 }
 
-fn records_range(header: &Header, layout: &Layout) -> Option<Range<u64>> {
+fn records_range(header: &BetonHeader, layout: &Layout) -> Option<Range<u64>> {
     let start = header.records_start();
     let length = header.samples.checked_mul(layout.record as u64)?;
     Some(start..start.checked_add(length)?)
@@ -401,7 +402,7 @@ impl Format for Beton {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(&self.uri).with_shard(self.shelf.name(0)).with_sample(sample);
+        let place = Location::new(&self.uri).with_shard(self.open_objects.name(0)).with_sample(sample);
         let Ok(record) = self.record(sample) else { return place };
         let first = (0..self.layout.fields.len()).find_map(|f| self.payload(record, f).ok().flatten());
         match first {
@@ -423,7 +424,7 @@ impl crate::format::Index for Beton {
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
         match self.span(self.record(sample)?, sample, field)? {
             Some(span) if span.end - span.start == into.len() as u64 => {
-                self.shelf.with(0, |object| object.read_at(span.start, into))?
+                self.open_objects.with(0, |object| object.read_at(span.start, into))?
             }
             _ => Err(Error::data(self.place(sample, field), "the field has another length")),
         }
@@ -448,7 +449,7 @@ impl crate::format::Extents for Beton {
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        (number == 0).then(|| (self.shelf.source(), self.shelf.name(0).into()))
+        (number == 0).then(|| (self.open_objects.source(), self.open_objects.name(0).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

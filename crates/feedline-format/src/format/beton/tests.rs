@@ -275,16 +275,16 @@ fn what_is_written_is_read_again() {
 
 /// One image as a data set.
 #[derive(Debug)]
-struct Picture(Schema, Vec<u8>, ImageMeta);
+struct OneImage(Schema, Vec<u8>, ImageMeta);
 
-impl Picture {
+impl OneImage {
     fn new(name: &str, bytes: Vec<u8>) -> Self {
         let fields = vec![FieldSpec::new(name, crate::sample::Kind::Image)];
-        Picture(Schema { fields, classes: None }, bytes, ImageMeta::UNKNOWN)
+        OneImage(Schema { fields, classes: None }, bytes, ImageMeta::UNKNOWN)
     }
 }
 
-impl Format for Picture {
+impl Format for OneImage {
     fn name(&self) -> &'static str {
         "picture"
     }
@@ -313,9 +313,9 @@ impl Format for Picture {
     }
 }
 
-impl crate::format::Index for Picture {}
+impl crate::format::Index for OneImage {}
 
-impl crate::format::Extents for Picture {}
+impl crate::format::Extents for OneImage {}
 
 fn test_image(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images").join(name)).unwrap()
@@ -329,7 +329,7 @@ fn other_pictures_become_upright_pixels() {
         let header = feedline_pixels::probe(&bytes).unwrap();
         let upright = header.orientation.turn_size(header.size);
         assert_eq!(size.is_some(), upright != header.size);
-        let (_folder, beton) = converted(&Picture::new("image", bytes.clone()), 1000).unwrap();
+        let (_folder, beton) = converted(&OneImage::new("image", bytes.clone()), 1000).unwrap();
         let meta = beton.image_meta(0, 0).unwrap();
         assert_eq!(
             (meta.width, meta.height, meta.encoding),
@@ -348,14 +348,14 @@ fn other_pictures_become_upright_pixels() {
 
 #[test]
 fn what_a_beton_cannot_hold_is_refused_by_name() {
-    let long = converted(&Picture::new("seventeen-letters", test_image("rgb.png")), 1000).unwrap_err();
+    let long = converted(&OneImage::new("seventeen-letters", test_image("rgb.png")), 1000).unwrap_err();
     assert!(long.to_string().contains("seventeen-letters"), "{long}");
-    let broken = converted(&Picture::new("image", b"no picture".to_vec()), 1000).unwrap_err();
+    let broken = converted(&OneImage::new("image", b"no picture".to_vec()), 1000).unwrap_err();
     assert!(broken.to_string().contains("'image'"), "{broken}");
-    let mut optional = Picture::new("image", test_image("rgb.png"));
+    let mut optional = OneImage::new("image", test_image("rgb.png"));
     optional.0.fields[0].optional = true;
     converted(&optional, 1000).unwrap();
-    let mut packed = Picture::new("image", vec![0; 6]);
+    let mut packed = OneImage::new("image", vec![0; 6]);
     packed.2 =
         ImageMeta { encoding: ImageEncoding::Yuv420, width: 2, height: 2, channels: 3, orientation: 1 };
     assert!(converted(&packed, 1000).unwrap_err().to_string().contains("yuv420"));

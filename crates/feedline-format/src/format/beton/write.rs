@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 
 use super::header::{
-    ARGUMENTS, DESCRIPTOR_LENGTH, FieldType, Header, Layout, NAME_LENGTH, SHAPE_SLOTS, VERSION, u64_at,
+    ARGUMENTS, BetonHeader, DESCRIPTOR_LENGTH, FieldType, Layout, NAME_LENGTH, SHAPE_SLOTS, VERSION, u64_at,
 };
 
 /// FFCV refuses smaller pages.
@@ -135,7 +135,8 @@ pub(super) fn join(
     let largest = parts.iter().map(|p| p.summary().largest).max().unwrap_or(0);
     let page = largest.next_power_of_two().max(least_page).min(LARGEST_PAGE);
     let fields = layout.fields.len() as u16;
-    let mut header = Header { version: VERSION, fields, page_size: page as u32, samples, allocations: 0 };
+    let mut header =
+        BetonHeader { version: VERSION, fields, page_size: page as u32, samples, allocations: 0 };
     let records_end = header.records_start() + samples * layout.record as u64;
     let data = records_end.next_multiple_of(page);
     let mut pages = Pages { page, at: data };

@@ -37,7 +37,7 @@ pub(super) struct Column {
     pub(super) noted: Vec<Option<u64>>,
     /// Whether values may be missing, where our own writer noted it.
     pub(super) noted_optional: Option<bool>,
-    /// Whether the kind is to be settled by looking at values: bytes may be images.
+    /// Whether the kind is found by looking at values: bytes may be images.
     pub(super) unsettled: bool,
     /// Stored integers are so many times those that were written (times in seconds, which Parquet has only in
     /// milliseconds).

@@ -102,7 +102,7 @@ fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Resu
     let mut found = group(name, listing.entries, listing.folders);
     // With a problem in it, a folder is looked at again each time: what is behind a link that leads nowhere may come
     // without the folder changing.
-    let steady = listing.problems.is_empty() && SavedIndex::settled(listing.version.changed);
+    let steady = listing.problems.is_empty() && SavedIndex::is_old_enough(listing.version.changed);
     let changed = if steady { listing.version.changed } else { 0 };
     found.folder.version = FolderVersion { changed, ..listing.version };
     found.problems = listing.problems;

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use hdf5_reader::group::Group;
 use hdf5_reader::{Dataset, Hdf5File, OpenOptions};
 
+use super::open_objects::OpenObjects;
 use super::rows::{common_length, is_part, without_part};
-use super::shelf::Shelf;
 use super::zip::has_ending;
 use super::{Extents, Format, Index, Probe, ReadingOptions, parallel};
 use crate::error::{Error, Location, Result};
@@ -87,7 +87,7 @@ struct File {
 #[derive(Debug)]
 struct Hdf5 {
     uri: String,
-    shelf: Arc<Shelf>,
+    open_objects: Arc<OpenObjects>,
     schema: Schema,
     files: Vec<File>,
     /// First sample of each file, and one past the last.
@@ -108,9 +108,9 @@ impl Hdf5 {
             hasher.update(&size.to_le_bytes());
             hasher.update(&version.to_le_bytes());
         }
-        let shelf = Arc::new(Shelf::with_versions(source, objects));
-        let files = parallel::collect(names.len(), |number| File::open(&shelf, number, options))?;
-        check_alike(&files, &shelf)?;
+        let open_objects = Arc::new(OpenObjects::with_versions(source, objects));
+        let files = parallel::collect(names.len(), |number| File::open(&open_objects, number, options))?;
+        check_alike(&files, &open_objects)?;
         let columns = &files[0].columns;
         let fields = columns.iter().map(|column| FieldSpec::new(&column.name, column.kind())).collect();
         let described: Vec<String> = columns.iter().map(Column::describe).collect();
@@ -124,7 +124,7 @@ impl Hdf5 {
         }
         let problems = files.iter().flat_map(|file| file.problems.clone()).collect();
         let schema = Schema { fields, classes: None };
-        Ok(Hdf5 { uri, shelf, schema, files, starts, fingerprint, problems })
+        Ok(Hdf5 { uri, open_objects, schema, files, starts, fingerprint, problems })
     }
 
     fn place(&self, sample: u64) -> Result<(usize, u64)> {
@@ -138,9 +138,9 @@ impl Hdf5 {
 }
 
 impl File {
-    fn open(shelf: &Arc<Shelf>, number: usize, options: &ReadingOptions) -> Result<Self> {
-        let place = Location::new(shelf.source().uri()).with_shard(shelf.name(number));
-        let bytes = Arc::new(OnShelf { shelf: shelf.clone(), number });
+    fn open(open_objects: &Arc<OpenObjects>, number: usize, options: &ReadingOptions) -> Result<Self> {
+        let place = Location::new(open_objects.source().uri()).with_shard(open_objects.name(number));
+        let bytes = Arc::new(OnShelf { open_objects: open_objects.clone(), number });
         let mut found = Vec::new();
         reading(&place, || {
             let file = Hdf5File::from_storage_with_options(bytes, OpenOptions::default())?;
@@ -218,7 +218,7 @@ fn collect(
 }
 
 /// Files that follow one another must have the same fields.
-fn check_alike(files: &[File], shelf: &Shelf) -> Result<()> {
+fn check_alike(files: &[File], open_objects: &OpenObjects) -> Result<()> {
     let described = |file: &File| file.columns.iter().map(Column::describe).collect::<Vec<_>>();
     let first = described(&files[0]);
     for (number, file) in files.iter().enumerate().skip(1) {
@@ -226,11 +226,11 @@ fn check_alike(files: &[File], shelf: &Shelf) -> Result<()> {
         if other != first {
             let reason = format!(
                 "the datasets differ from those of {}: {} there, {} here",
-                shelf.name(0),
+                open_objects.name(0),
                 first.join(", "),
                 other.join(", ")
             );
-            let place = Location::new(shelf.source().uri()).with_shard(shelf.name(number));
+            let place = Location::new(open_objects.source().uri()).with_shard(open_objects.name(number));
             return Err(Error::data(place, reason));
         }
     }
@@ -273,7 +273,7 @@ impl Format for Hdf5 {
     fn locate(&self, sample: u64) -> Location {
         let place = Location::new(&self.uri).with_sample(sample);
         match self.place(sample) {
-            Ok((file, _)) => place.with_shard(self.shelf.name(file)),
+            Ok((file, _)) => place.with_shard(self.open_objects.name(file)),
             Err(_) => place,
         }
     }
@@ -293,11 +293,11 @@ impl Index for Hdf5 {
 
 impl Extents for Hdf5 {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     // Where a row lies, only the reader knows: nothing is planned.

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use hdf5_reader::{Storage, StorageBuffer};
 
+use super::super::open_objects::OpenObjects;
 use super::super::quiet;
-use super::super::shelf::Shelf;
 use crate::error::{Error, Location, Result};
 
-/// One file of a shelf.
+/// One file of a open_objects.
 pub(super) struct OnShelf {
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) open_objects: Arc<OpenObjects>,
     pub(super) number: usize,
 }
 
 impl Storage for OnShelf {
     fn len(&self) -> u64 {
-        self.shelf.length(self.number)
+        self.open_objects.length(self.number)
     }
 
     fn read_range(&self, offset: u64, len: usize) -> hdf5_reader::error::Result<StorageBuffer> {
@@ -28,7 +28,7 @@ impl Storage for OnShelf {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(io::Error::other)?;
         bytes.resize(len, 0);
-        let read = self.shelf.with(self.number, |object| object.read_at(offset, &mut bytes));
+        let read = self.open_objects.with(self.number, |object| object.read_at(offset, &mut bytes));
         read.and_then(|read| read).map_err(io::Error::other)?;
         Ok(StorageBuffer::from_vec(bytes))
     }
@@ -42,14 +42,14 @@ pub(super) fn reading<T>(
 ) -> Result<T> {
     match quiet::catch(work) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(told(place, &error)),
+        Ok(Err(error)) => Err(reader_error(place, &error)),
         Err(()) => {
             Err(Error::data(place.clone(), "the file is damaged in a way that its reader did not expect"))
         }
     }
 }
 
-fn told(place: &Location, error: &hdf5_reader::error::Error) -> Error {
+fn reader_error(place: &Location, error: &hdf5_reader::error::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(one) = cause {
         if let Some(ours) = one.downcast_ref::<io::Error>().and_then(io::Error::get_ref)

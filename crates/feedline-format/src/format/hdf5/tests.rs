@@ -68,10 +68,10 @@ fn every_kind_that_h5py_wrote_is_read() {
         assert_eq!(format.int_value(3, label), Some(5));
         let kind = |name: &str| format.schema().fields[format.schema().position(name).unwrap()].kind;
         assert_eq!((kind("file"), kind("text"), kind("flag")), (Kind::Image, Kind::Text, Kind::Int));
-        let told: Vec<String> = format.problems().iter().map(ToString::to_string).collect();
-        assert!(told.iter().any(|t| t.contains("record") && t.contains("compound")), "{told:?}");
-        assert!(told.iter().any(|t| t.contains("single")), "{told:?}");
-        assert!(told.iter().any(|t| t.contains("lzf-is-not-read") && t.contains("32000")), "{told:?}");
+        let found: Vec<String> = format.problems().iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|t| t.contains("record") && t.contains("compound")), "{found:?}");
+        assert!(found.iter().any(|t| t.contains("single")), "{found:?}");
+        assert!(found.iter().any(|t| t.contains("lzf-is-not-read") && t.contains("32000")), "{found:?}");
         assert!(read(&*format, ROWS, &mut SampleBuffer::new()).is_err());
     }
 }

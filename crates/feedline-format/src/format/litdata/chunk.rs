@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arrow::Rows;
 use crate::error::Result;
-use crate::format::shelf::Shelf;
+use crate::format::open_objects::OpenObjects;
 use crate::source::Held;
 
 /// First bytes of a chunk of zstd frames.
@@ -18,7 +18,7 @@ const FRAME_ENTRY: usize = 24;
 /// The bytes of a chunk before whole-file compression: in its file, or inflated in memory.
 #[derive(Debug, Clone)]
 pub(super) enum Bytes<'a> {
-    File { shelf: &'a Shelf, number: usize, size: u64 },
+    File { open_objects: &'a OpenObjects, number: usize, size: u64 },
     Memory(Arc<Vec<u8>>),
 }
 
@@ -33,8 +33,8 @@ impl Bytes<'_> {
     /// Fills `into`; the caller has checked that the range is inside.
     pub(super) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match self {
-            Bytes::File { shelf, number, .. } => {
-                shelf.with(*number, |object| object.read_at(offset, into))?
+            Bytes::File { open_objects, number, .. } => {
+                open_objects.with(*number, |object| object.read_at(offset, into))?
             }
             Bytes::Memory(bytes) => {
                 into.copy_from_slice(&bytes[offset as usize..offset as usize + into.len()]);
@@ -53,7 +53,9 @@ impl Bytes<'_> {
     /// A range to keep.
     fn hold(&self, range: Range<u64>) -> Result<Held> {
         match self {
-            Bytes::File { shelf, number, .. } => shelf.with(*number, |object| object.hold(range))?,
+            Bytes::File { open_objects, number, .. } => {
+                open_objects.with(*number, |object| object.hold(range))?
+            }
             Bytes::Memory(bytes) => {
                 Ok(Held::Owned(bytes[range.start as usize..range.end as usize].to_vec().into()))
             }

@@ -36,8 +36,8 @@ use self::item::{ItemReader, Sizes, is_worth_parting, leaf_places};
 use self::leaf::Leaf;
 use self::opening::{INDEX, cipher, find_chunks, fingerprint, read_index, starts, unmerged};
 pub(super) use self::write::LitDataExporter;
+use super::open_objects::OpenObjects;
 use super::recent::Recent;
-use super::shelf::Shelf;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
@@ -78,7 +78,7 @@ pub(crate) struct LitData {
     schema: Schema,
     fingerprint: Fingerprint,
     index: Index,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     sizes: Vec<u64>,
     versions: Vec<u64>,
     /// First sample of each chunk, and the number of samples.
@@ -122,14 +122,15 @@ impl LitData {
         let cipher = index.encryption.map(|_| cipher(&*source, options)).transpose()?;
         let sizes = objects.iter().map(|(_, size, _)| *size).collect();
         let versions = objects.iter().map(|(_, _, version)| *version).collect();
-        let shelf = Shelf::new(source, objects.into_iter().map(|(name, size, _)| (name, size)).collect());
+        let open_objects =
+            OpenObjects::new(source, objects.into_iter().map(|(name, size, _)| (name, size)).collect());
         let mut open = LitData {
             uri,
             schema: Schema::default(),
             fingerprint,
             chunks: index.chunks.iter().map(|_| OnceLock::new()).collect(),
             index,
-            shelf,
+            open_objects,
             sizes,
             versions,
             starts,
@@ -255,7 +256,7 @@ impl LitData {
 
     /// A chunk opened long after the data set may have been written again meanwhile, with the same length.
     fn check_version(&self, number: usize) -> Result<()> {
-        let found = self.shelf.with(number, |object| object.version())?;
+        let found = self.open_objects.with(number, |object| object.version())?;
         if found == 0 || found == self.versions[number] {
             return Ok(());
         }
@@ -270,7 +271,7 @@ impl LitData {
     }
 
     fn in_chunk(&self, number: usize) -> Location {
-        Location::new(&self.uri).with_shard(self.shelf.name(number))
+        Location::new(&self.uri).with_shard(self.open_objects.name(number))
     }
 
     fn bad_item(&self, sample: u64, reason: impl Into<String>) -> Error {
@@ -278,7 +279,7 @@ impl LitData {
     }
 
     fn file(&self, number: usize) -> Bytes<'_> {
-        Bytes::File { shelf: &self.shelf, number, size: self.sizes[number] }
+        Bytes::File { open_objects: &self.open_objects, number, size: self.sizes[number] }
     }
 
     /// A chunk's bytes as its tables count them.
@@ -292,7 +293,7 @@ impl LitData {
 
     fn inflate_chunk(&self, number: usize) -> Result<Vec<u8>> {
         let bad = |reason: String| Error::data(self.in_chunk(number), reason);
-        to_usize(self.sizes[number], &self.uri, self.shelf.name(number))?;
+        to_usize(self.sizes[number], &self.uri, self.open_objects.name(number))?;
         let mut bytes = self.file(number).copy(0..self.sizes[number])?;
         if bytes.starts_with(&ZSTD_MAGIC) {
             bytes = self.inflate_whole(number, &bytes).map_err(bad)?;
@@ -567,7 +568,7 @@ impl Format for LitData {
     fn locate(&self, sample: u64) -> Location {
         let place = Location::new(&self.uri).with_sample(sample);
         let Ok((number, item)) = self.place(sample) else { return place };
-        let place = place.with_shard(self.shelf.name(number));
+        let place = place.with_shard(self.open_objects.name(number));
         match self.chunks[number].get() {
             Some(Chunk { whole: false, layout: Layout::Items(items) }) => match items.range(item) {
                 Some(range) => place.with_offset(range.start),
@@ -606,11 +607,11 @@ impl crate::format::Index for LitData {
 
 impl crate::format::Extents for LitData {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     /// Items of plain chunks. Compressed chunks and frames serve many samples from one read: no plan for those.

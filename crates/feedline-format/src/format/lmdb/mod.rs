@@ -10,7 +10,7 @@ mod tree;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions, sniff};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -26,7 +26,7 @@ pub(super) const PROBE: Probe = Probe { name: "lmdb", recognises, open };
 
 /// The file of an environment that is a folder.
 const DATA: &str = "data.mdb";
-/// Values looked at to learn what they hold.
+/// Values looked at to find out what they hold.
 const SURVEYED: u64 = 64;
 const KEY: usize = 0;
 const CONTENT: usize = 1;
@@ -75,7 +75,7 @@ pub(crate) struct Lmdb {
     schema: Schema,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     keys: Keys,
     content: Content,
 }
@@ -89,15 +89,15 @@ impl Lmdb {
         let numbers = [size, version, keys.transaction, keys.len()].map(u64::to_le_bytes).concat();
         let fingerprint = Fingerprint::of([&b"lmdb"[..], &numbers]);
         let problems = problems(&place, &keys);
-        let shelf = Shelf::with_versions(source, vec![(name.to_owned(), size, version)]);
+        let open_objects = OpenObjects::with_versions(source, vec![(name.to_owned(), size, version)]);
         let (schema, content) = (Schema::default(), Content::Bytes);
-        let mut open = Lmdb { uri, schema, fingerprint, problems, shelf, keys, content };
-        open.learn()?;
+        let mut open = Lmdb { uri, schema, fingerprint, problems, open_objects, keys, content };
+        open.find_fields()?;
         Ok(open)
     }
 
     /// What values are, from some of them spread over all keys.
-    fn learn(&mut self) -> Result<()> {
+    fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let surveyed = count.min(SURVEYED);
         let mut buffer = SampleBuffer::new();
@@ -142,9 +142,9 @@ impl Lmdb {
 
     fn read_value(&self, sample: u64, into: &mut SampleBuffer) -> Result<std::ops::Range<usize>> {
         let entry = self.entry(sample)?;
-        let length = to_usize(entry.length, &self.uri, self.shelf.name(0))?;
+        let length = to_usize(entry.length, &self.uri, self.open_objects.name(0))?;
         let (range, room) = into.reserve(length);
-        self.shelf.with(0, |object| object.read_at(entry.offset, room))??;
+        self.open_objects.with(0, |object| object.read_at(entry.offset, room))??;
         Ok(range)
     }
 
@@ -242,7 +242,7 @@ impl Format for Lmdb {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(&self.uri).with_shard(self.shelf.name(0)).with_sample(sample);
+        let place = Location::new(&self.uri).with_shard(self.open_objects.name(0)).with_sample(sample);
         match self.keys.entry(sample) {
             Some(entry) => place.with_offset(entry.offset),
             None => place,
@@ -266,7 +266,7 @@ impl crate::format::Index for Lmdb {
             into.copy_from_slice(self.keys.key(&entry));
             return Ok(());
         }
-        self.shelf.with(0, |object| object.read_at(entry.offset, into))?
+        self.open_objects.with(0, |object| object.read_at(entry.offset, into))?
     }
 }
 
@@ -276,7 +276,7 @@ impl crate::format::Extents for Lmdb {
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

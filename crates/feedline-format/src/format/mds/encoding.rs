@@ -14,7 +14,7 @@ pub(super) enum Encoding {
     Json,
     Pickle,
     /// A JPEG or PNG file.
-    Picture,
+    Image,
     /// Width, height, mode and raw pixels of a PIL image.
     Pixels,
     Scalar(DType),
@@ -40,7 +40,7 @@ impl Encoding {
             "str" | "str_decimal" => Encoding::Text,
             "json" => Encoding::Json,
             "pkl" => Encoding::Pickle,
-            "jpeg" | "png" => Encoding::Picture,
+            "jpeg" | "png" => Encoding::Image,
             "pil" => Encoding::Pixels,
             "int" => Encoding::Scalar(DType::I64),
             "str_int" => Encoding::DecimalInt,
@@ -85,7 +85,7 @@ impl Encoding {
             Encoding::Bytes | Encoding::Pickle => Kind::Bytes,
             Encoding::Text => Kind::Text,
             Encoding::Json => Kind::Json,
-            Encoding::Picture => Kind::Image,
+            Encoding::Image => Kind::Image,
             Encoding::Pixels => match first.map(Pixels::parse) {
                 Some(Ok(pixels)) if pixels.mode != b"RGB" => Kind::Array,
                 _ => Kind::Image,

@@ -20,8 +20,8 @@ use self::compressed::ObjectReader;
 use self::encoding::Encoding;
 use self::hashes::Mismatch;
 use self::index::{Column, FileEntry, INDEX_NAME, Present, ShardEntry, Style};
+use super::open_objects::OpenObjects;
 use super::recent::Recent;
-use super::shelf::Shelf;
 use super::{Format, Probe, ReadingOptions, bounds};
 use crate::error::{Error, Location, Result};
 use crate::format::stream::unread;
@@ -116,7 +116,7 @@ pub(crate) struct Mds {
     firsts: Vec<u64>,
     groups: Vec<Group>,
     files: Vec<FileEntry>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     offsets: Vec<OnceLock<Held>>,
     inflated: Recent<usize, Vec<u8>>,
     /// For each file what comparing its hashes gave; empty if nobody asked.
@@ -170,7 +170,7 @@ impl Mds {
             firsts: parts.firsts,
             groups: parts.groups,
             files: parts.files,
-            shelf: Shelf::with_versions(source, objects),
+            open_objects: OpenObjects::with_versions(source, objects),
             inflated: Recent::new(MOST_INFLATED),
         };
         mds.look_at_first_samples()?;
@@ -262,7 +262,7 @@ impl Mds {
     fn fetch(&self, file: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         if self.files[file].packed.is_none() {
             self.verify(file)?;
-            return self.shelf.with(file, |object| object.read_at(offset, into))?;
+            return self.open_objects.with(file, |object| object.read_at(offset, into))?;
         }
         let whole = self.inflate(file)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -276,10 +276,10 @@ impl Mds {
         let packed = entry.packed.as_ref().expect("asked for compressed files alone");
         self.inflated.get(file, || {
             self.verify(file)?;
-            let length = self.shelf.length(file);
+            let length = self.open_objects.length(file);
             let most = packed.bytes.min(bounds::most_unpacked(length));
             let inflate = |object: &dyn Object| packed.codec.inflate(ObjectReader::new(object), most);
-            let bytes = self.shelf.with(file, inflate)?;
+            let bytes = self.open_objects.with(file, inflate)?;
             let bad = |e| self.bad_file(file, format!("cannot be inflated: {e}"));
             let bytes = bytes.map_err(|e| unread(&e).unwrap_or_else(|| bad(e)))?;
             bounds::check_announced(length, packed.bytes).map_err(|reason| self.bad_file(file, reason))?;
@@ -296,12 +296,12 @@ impl Mds {
         let once = || {
             let compare =
                 |object: &dyn Object| hashes::compare(ObjectReader::new(object), &self.files[file].hashes);
-            self.compare(file, self.shelf.with(file, compare)?)
+            self.compare(file, self.open_objects.with(file, compare)?)
         };
         let verify = || match once() {
             // What comes from far away is doubted once; the verdict is final.
-            Err(Error::Data { .. }) if self.shelf.source().is_remote() => {
-                self.shelf.source().forget(self.shelf.name(file), &(0..u64::MAX));
+            Err(Error::Data { .. }) if self.open_objects.source().is_remote() => {
+                self.open_objects.source().forget(self.open_objects.name(file), &(0..u64::MAX));
                 once()
             }
             verdict => verdict,
@@ -333,7 +333,7 @@ impl Mds {
             Held::Owned(table.to_vec().into())
         } else {
             self.verify(file)?;
-            self.shelf.with(file, |object| object.hold(0..length))??
+            self.open_objects.with(file, |object| object.hold(0..length))??
         };
         let count = word(&held, 0);
         if count != samples {
@@ -572,12 +572,12 @@ impl crate::format::Index for Mds {
 
 impl crate::format::Extents for Mds {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
         let file = self.files.get(number as usize)?;
-        Some((self.shelf.source(), file.name.as_str().into()))
+        Some((self.open_objects.source(), file.name.as_str().into()))
     }
 
     fn extents(&self, sample: u64, _: &FieldSet, out: &mut Vec<Extent>) {

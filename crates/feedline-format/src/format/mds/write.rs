@@ -106,7 +106,7 @@ fn sorted(schema: &Schema) -> Vec<(usize, &FieldSpec)> {
     fields
 }
 
-/// The encoding of a field, and its fixed length. Images are settled when the shard's last one was seen.
+/// The encoding of a field, and its fixed length. The encoding of images is known when the shard's last one was seen.
 fn column(field: &FieldSpec) -> ColumnText {
     let encoding = if field.pickled { "pkl" } else { field.kind.mds() };
     let size = (!field.kind.carrier().has_bytes()).then_some(8);

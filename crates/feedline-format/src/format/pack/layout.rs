@@ -112,12 +112,12 @@ fn fault<T>(offset: usize, reason: impl Into<String>) -> Result<T, Fault> {
 
 /// First 64 bytes of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct PartHeader {
     pub(super) part: u64,
     pub(super) plan: [u8; 16],
 }
 
-impl Header {
+impl PartHeader {
     pub(super) fn to_bytes(self) -> [u8; HEADER_LENGTH as usize] {
         let mut bytes = [0; HEADER_LENGTH as usize];
         bytes[..8].copy_from_slice(&PART_MAGIC);
@@ -142,7 +142,7 @@ impl Header {
         if u64::from(u32_at(bytes, 12)) != HEADER_LENGTH {
             return fault(12, "the header's length is not 64");
         }
-        Ok(Header { part: u64_at(bytes, 16), plan: array_at(bytes, 24) })
+        Ok(PartHeader { part: u64_at(bytes, 16), plan: array_at(bytes, 24) })
     }
 }
 
@@ -544,12 +544,12 @@ mod tests {
 
     #[test]
     fn another_major_version_is_refused() {
-        let mut bytes = Header { part: 3, plan: [9; 16] }.to_bytes();
-        assert_eq!(Header::parse(&bytes).unwrap().part, 3);
+        let mut bytes = PartHeader { part: 3, plan: [9; 16] }.to_bytes();
+        assert_eq!(PartHeader::parse(&bytes).unwrap().part, 3);
         bytes[8] = 2;
         let crc = crc32c::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_le_bytes());
-        assert!(Header::parse(&bytes).unwrap_err().reason.contains("version 2"));
+        assert!(PartHeader::parse(&bytes).unwrap_err().reason.contains("version 2"));
     }
 
     proptest! {

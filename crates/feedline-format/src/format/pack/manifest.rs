@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
-use super::layout::{Header, MAJOR, MINOR, Trailer, check_major};
+use super::layout::{MAJOR, MINOR, PartHeader, Trailer, check_major};
 use crate::sample::{FieldSpec, Fingerprint, MAX_FIELDS, Schema};
 
 /// The manifest's name in the pack's folder.
@@ -60,8 +60,8 @@ impl PartEntry {
     }
 
     /// What the header of this part, the `part`-th of a pack of `plan`, must say.
-    pub(super) fn header(&self, plan: [u8; 16], part: u64) -> Header {
-        self.written_as.map_or(Header { part, plan }, |own| Header { part: own.part, plan: own.plan })
+    pub(super) fn header(&self, plan: [u8; 16], part: u64) -> PartHeader {
+        self.written_as.map_or(PartHeader { part, plan }, |own| PartHeader { part: own.part, plan: own.plan })
     }
 
     /// Where the index lies in the part.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::digest::Digest;
 use super::encode::{EncodedImage, ImageEncoder, ImageInput};
 use super::layout::{
-    HEADER_LENGTH, Header, INDEX_ALIGNMENT, IndexBuilder, MAX_COLUMNS, Row, SAMPLE_ALIGNMENT, TRAILER_LENGTH,
-    Trailer, at,
+    HEADER_LENGTH, INDEX_ALIGNMENT, IndexBuilder, MAX_COLUMNS, PartHeader, Row, SAMPLE_ALIGNMENT,
+    TRAILER_LENGTH, Trailer, at,
 };
 use super::manifest::{MAX_LISTED, PartEntry, Skipped, part_name, schema_text};
 use crate::error::{Error, Location, Result, Stage};
@@ -62,7 +62,7 @@ impl PartWriter {
             rows: vec![[0; MAX_COLUMNS]; fields.len()],
             images: fields.iter().map(|_| EncodedImage::default()).collect(),
         };
-        writer.write(&Header { part, plan }.to_bytes())?;
+        writer.write(&PartHeader { part, plan }.to_bytes())?;
         Ok(writer)
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::destination::{self, PLAN_NAME};
 use super::encode::{ImageEncoder, KeepImages};
-use super::layout::Header;
+use super::layout::PartHeader;
 use super::manifest::{
     MANIFEST_NAME, MAX_LISTED, Manifest, PartEntry, Skipped, check_fields, hex16, part_name, schema_text,
 };
@@ -224,7 +224,7 @@ pub(super) fn find_part(
     destination: &dyn Source,
 ) -> Result<(PartEntry, PartIndex), String> {
     let object = destination.open(&part_name(part)).map_err(|e| e.to_string())?;
-    read_part(&*object, Header { part, plan: plan.id }, &plan.kinds())
+    read_part(&*object, PartHeader { part, plan: plan.id }, &plan.kinds())
 }
 
 /// What a finished pack holds.

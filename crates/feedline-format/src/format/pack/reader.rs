@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::layout::{FieldColumns, HEADER_LENGTH, Header, Index, TRAILER_LENGTH, Trailer, at};
+use super::layout::{FieldColumns, HEADER_LENGTH, Index, PartHeader, TRAILER_LENGTH, Trailer, at};
 use super::manifest::{MANIFEST_NAME, Manifest, PartEntry, part_name};
 use crate::error::{Error, Location, Result};
 use crate::field::Carrier;
 use crate::format::Format;
-use crate::format::shelf::Shelf;
+use crate::format::open_objects::OpenObjects;
 use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer,
     Schema, Value,
@@ -34,7 +34,7 @@ pub(crate) struct Pack {
     kinds: Vec<Kind>,
     /// First sample of each part, and one past the last of all.
     firsts: Vec<u64>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     parts: Vec<Part>,
 }
 
@@ -77,8 +77,8 @@ impl Pack {
         let parts = manifest.parts.iter().map(|_| Part::default()).collect();
         let objects =
             manifest.parts.iter().enumerate().map(|(n, p)| (part_name(n as u64), p.bytes)).collect();
-        let shelf = Shelf::new(source, objects);
-        Ok(Pack { uri, manifest, kinds, firsts, shelf, parts })
+        let open_objects = OpenObjects::new(source, objects);
+        Ok(Pack { uri, manifest, kinds, firsts, open_objects, parts })
     }
 
     pub(super) fn manifest(&self) -> &Manifest {
@@ -129,8 +129,8 @@ impl Pack {
     /// The same as [`read_index`](Self::read_index); what came damaged from far away is asked for once more.
     fn read_index_surely(&self, part: usize) -> Result<PartIndex> {
         match self.read_index(part) {
-            Err(Error::Data { .. }) if self.shelf.source().is_remote() => {
-                self.shelf.source().forget(&part_name(part as u64), &(0..u64::MAX));
+            Err(Error::Data { .. }) if self.open_objects.source().is_remote() => {
+                self.open_objects.source().forget(&part_name(part as u64), &(0..u64::MAX));
                 self.read_index(part)
             }
             read => read,
@@ -140,7 +140,7 @@ impl Pack {
     /// Reads, checks and parses the index that the manifest promises.
     fn read_index(&self, part: usize) -> Result<PartIndex> {
         let entry = &self.manifest.parts[part];
-        let bytes = self.shelf.with(part, |object| object.hold(entry.index_range()))??;
+        let bytes = self.open_objects.with(part, |object| object.hold(entry.index_range()))??;
         PartIndex::parse(bytes, &entry.trailer(), &self.kinds).map_err(|reason| self.broken(part, reason))
     }
 
@@ -162,7 +162,7 @@ impl Pack {
 
     /// Reads `range` of the part into `into`.
     fn fetch(&self, part: usize, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.shelf.with(part, |object| object.read_at(offset, into))?
+        self.open_objects.with(part, |object| object.read_at(offset, into))?
     }
 
     fn check(&self, place: &Place<'_>, field: usize, span: &FieldSpan, bytes: &[u8]) -> Result<()> {
@@ -494,12 +494,12 @@ impl crate::format::Extents for Pack {
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), part_name(u64::from(number)).into()))
+        Some((self.open_objects.source(), part_name(u64::from(number)).into()))
     }
 
     fn seen(&self, number: u32) -> Option<Seen> {
         // The manifest knows lengths, not versions.
-        Some(Seen { size: self.shelf.length(number as usize), version: 0 })
+        Some(Seen { size: self.open_objects.length(number as usize), version: 0 })
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
@@ -519,7 +519,7 @@ impl crate::format::Extents for Pack {
 /// Whether a finished part of this plan lies in `object`; its entry and index if so.
 pub(super) fn read_part(
     object: &dyn Object,
-    expected: Header,
+    expected: PartHeader,
     kinds: &[Kind],
 ) -> Result<(PartEntry, PartIndex), String> {
     let size = object.size();
@@ -529,7 +529,7 @@ pub(super) fn read_part(
     let (mut header, mut trailer) = ([0; HEADER_LENGTH as usize], [0; TRAILER_LENGTH as usize]);
     object.read_at(0, &mut header).map_err(|e| e.to_string())?;
     object.read_at(size - TRAILER_LENGTH, &mut trailer).map_err(|e| e.to_string())?;
-    let header = Header::parse(&header).map_err(|f| format!("{} (byte {})", f.reason, f.offset))?;
+    let header = PartHeader::parse(&header).map_err(|f| format!("{} (byte {})", f.reason, f.offset))?;
     let at_end =
         |f: super::layout::Fault| format!("{} (byte {})", f.reason, size - TRAILER_LENGTH + f.offset);
     let trailer = Trailer::parse(&trailer, size).map_err(at_end)?;

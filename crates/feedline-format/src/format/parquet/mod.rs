@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::columns::{self, Column, Features, FirstRows, Shape, linked, placed, units};
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions, parallel, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{DType, Extent, FieldSet, Fingerprint, Kind, SampleBuffer, Schema, Value};
@@ -97,7 +97,7 @@ pub(crate) struct Parquet {
     columns: Vec<Column>,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     files: Vec<File>,
     pieces: Pieces,
     /// First row of each file, and one past the last.
@@ -129,13 +129,13 @@ impl Parquet {
             columns: Vec::new(),
             fingerprint: Fingerprint::of([]),
             problems: Vec::new(),
-            shelf: Shelf::with_versions(source, objects),
+            open_objects: OpenObjects::with_versions(source, objects),
             files,
             pieces: Pieces::new(),
             first_rows,
             follow_links,
         };
-        open.learn()?;
+        open.find_fields()?;
         let names = open.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("\0");
         let hash = hasher.finalize();
         open.fingerprint = Fingerprint::of([&b"parquet"[..], names.as_bytes(), &hash.as_bytes()[..]]);
@@ -143,13 +143,14 @@ impl Parquet {
     }
 
     /// Fields, class names and notes.
-    fn learn(&mut self) -> Result<()> {
+    fn find_fields(&mut self) -> Result<()> {
         let first = self.files[0].metadata.schema();
         let features = first.metadata.get("huggingface").map(|text| Features::from_metadata(text));
         let features = features.unwrap_or_default();
-        let place = |n: usize| Location::new(self.shelf.source().uri()).with_shard(self.shelf.name(n));
+        let place =
+            |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
         if let Some(other) = columns::different(self.files.iter().map(|file| &**file.metadata.schema())) {
-            let reason = format!("other columns than {} has", self.shelf.name(0));
+            let reason = format!("other columns than {} has", self.open_objects.name(0));
             return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
         }
         let (mut columns, left_out) = columns::columns(first, &features);
@@ -184,8 +185,9 @@ impl Parquet {
             return Ok(());
         }
         for (number, file) in self.files.iter().enumerate().filter(|(_, file)| file.says_nulls(column)) {
-            let found =
-                self.shelf.with_shared(number, |object| file.first_block(object, &self.pieces, column))??;
+            let found = self
+                .open_objects
+                .with_shared(number, |object| file.first_block(object, &self.pieces, column))??;
             if found.is_some_and(|block| columns::has_null_elements(&*block, depth)) {
                 column.shape = Shape::Array { dtype: DType::F64, depth };
                 return Ok(());
@@ -202,7 +204,7 @@ impl Parquet {
     fn read_column(&self, sample: u64, column: &Column, into: &mut SampleBuffer) -> Result<Value> {
         let (number, row) = self.find(sample).ok_or_else(|| self.past_end(sample))?;
         let file = &self.files[number];
-        self.shelf.with_shared(number, |object| {
+        self.open_objects.with_shared(number, |object| {
             let value = file.read_value(object, &self.pieces, row, column, into)?;
             if value != Value::Missing || !matches!(column.shape, Shape::Stored { path: Some(_), .. }) {
                 return Ok(value);
@@ -211,8 +213,8 @@ impl Parquet {
             let Some(path) = path else { return Ok(Value::Missing) };
             let place = || self.locate(sample).with_field(&column.spec.name);
             let range = linked::read(
-                &**self.shelf.source(),
-                self.shelf.name(number),
+                &**self.open_objects.source(),
+                self.open_objects.name(number),
                 &path,
                 self.follow_links,
                 &place,
@@ -223,7 +225,7 @@ impl Parquet {
     }
 
     fn past_end(&self, sample: u64) -> Error {
-        columns::past_end(self.shelf.source().uri(), sample, self.len())
+        columns::past_end(self.open_objects.source().uri(), sample, self.len())
     }
 }
 
@@ -261,9 +263,9 @@ impl Format for Parquet {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+        let place = Location::new(self.open_objects.source().uri()).with_sample(sample);
         let Some((number, row)) = self.find(sample) else { return place };
-        let place = place.with_shard(self.shelf.name(number));
+        let place = place.with_shard(self.open_objects.name(number));
         match self.files[number].offset(row) {
             Some(offset) => place.with_offset(offset),
             None => place,
@@ -275,17 +277,17 @@ impl crate::format::Index for Parquet {}
 
 impl crate::format::Extents for Parquet {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         let Some((number, row)) = self.find(sample) else { return };
         for field in fields.iter() {
-            let size = self.shelf.length(number);
+            let size = self.open_objects.length(number);
             if let Some(range) = self.files[number].extent(&self.pieces, row, &self.columns[field], size) {
                 out.push(Extent { object: number as u32, range });
             }

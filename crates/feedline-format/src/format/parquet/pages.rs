@@ -31,7 +31,7 @@ pub(super) enum PageKind {
 
 /// What a page's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct PageHeader {
     pub(super) kind: PageKind,
     /// Values with nulls.
     pub(super) values: u64,
@@ -135,7 +135,12 @@ fn from_index(object: &dyn Object, chunk: &ChunkPlace, index: &Range<u64>) -> Op
 }
 
 /// Reads the header at `at`; the page must end within `chunk`.
-pub(super) fn header(object: &dyn Object, at: u64, chunk: &Range<u64>, place: &Location) -> Result<Header> {
+pub(super) fn header(
+    object: &dyn Object,
+    at: u64,
+    chunk: &Range<u64>,
+    place: &Location,
+) -> Result<PageHeader> {
     let fail = |reason: &str| Error::data(place.clone().with_offset(at), reason);
     let left = chunk.end.saturating_sub(at);
     let mut window = WINDOW;
@@ -149,7 +154,7 @@ pub(super) fn header(object: &dyn Object, at: u64, chunk: &Range<u64>, place: &L
                     .filter(|end| *end <= chunk.end)
                     .map(|end| at + length..end);
                 let body = body.ok_or_else(|| fail("a page reaches past its column"))?;
-                return Ok(Header { body, ..header });
+                return Ok(PageHeader { body, ..header });
             }
             Err(Stop::Short) if window < left && window < MAX_HEADER => window *= 8,
             Err(_) => return Err(fail("a damaged page header")),
@@ -158,7 +163,7 @@ pub(super) fn header(object: &dyn Object, at: u64, chunk: &Range<u64>, place: &L
 }
 
 /// The header, its length, and the length of what follows.
-fn parse(bytes: &[u8]) -> std::result::Result<(Header, u64, u64), Stop> {
+fn parse(bytes: &[u8]) -> std::result::Result<(PageHeader, u64, u64), Stop> {
     let mut compact = Compact::new(bytes);
     let (mut kind, mut inflated, mut size, mut crc) = (None, None, None, None);
     let (mut values, mut encoding, mut second) = (0, 0, (0, 0, true));
@@ -203,5 +208,5 @@ fn parse(bytes: &[u8]) -> std::result::Result<(Header, u64, u64), Stop> {
     if inflated > i32::MAX as u64 || size > i32::MAX as u64 || values > i32::MAX as u64 {
         return Err(Stop::Broken);
     }
-    Ok((Header { kind, values, encoding, inflated, crc, body: 0..0 }, compact.at as u64, size))
+    Ok((PageHeader { kind, values, encoding, inflated, crc, body: 0..0 }, compact.at as u64, size))
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::inflate::{Codec, FRAGMENT, inflate, snappy_fragments};
 use super::levels;
-use super::pages::{Header, PageKind};
+use super::pages::{PageHeader, PageKind};
 use crate::sample::SampleBuffer;
 use crate::source::Object;
 
@@ -63,7 +63,7 @@ impl Page {
     /// Reads a page whose values are at most `definition` levels deep.
     pub(super) fn read(
         object: &dyn Object,
-        header: &Header,
+        header: &PageHeader,
         codec: Codec,
         definition: i16,
     ) -> Result<Self, Fault> {

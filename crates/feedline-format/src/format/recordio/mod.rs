@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions, parallel, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -23,7 +23,7 @@ use record::{Head, MAGIC, content};
 /// How to recognise and open RecordIO files.
 pub(super) const PROBE: Probe = Probe { name: "recordio", recognises, open };
 
-/// Records looked at to learn what they hold.
+/// Records looked at to find out what they hold.
 const SURVEYED: u64 = 64;
 /// The image (or the record's bytes) is field 0, then the labels and the number.
 const CONTENT: usize = 0;
@@ -77,7 +77,7 @@ pub(crate) struct RecordIo {
     schema: Schema,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     files: Vec<Found>,
     /// First sample of each file, and one past the last.
     starts: Vec<u64>,
@@ -100,17 +100,18 @@ impl RecordIo {
             objects.push((name, file.size, file.version));
             files.push(file);
         }
-        let shelf = Shelf::with_versions(source, objects);
+        let open_objects = OpenObjects::with_versions(source, objects);
         let hash = hasher.finalize();
         let fingerprint = Fingerprint::of([&b"recordio"[..], &hash.as_bytes()[..]]);
         let schema = Schema::default();
-        let mut open = RecordIo { uri, schema, fingerprint, problems, shelf, files, starts, headed: true };
-        open.learn()?;
+        let mut open =
+            RecordIo { uri, schema, fingerprint, problems, open_objects, files, starts, headed: true };
+        open.find_fields()?;
         Ok(open)
     }
 
     /// What the records hold, from some of them spread over the set. Damaged ones tell nothing; reading them will.
-    fn learn(&mut self) -> Result<()> {
+    fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let surveyed = count.min(SURVEYED);
         let (mut buffer, mut heads, mut broken) = (SampleBuffer::new(), Vec::new(), None);
@@ -157,9 +158,9 @@ impl RecordIo {
     /// Reads a record and gives the place of its content in the buffer.
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let (file, range) = self.place(sample)?;
-        let length = to_usize(range.end - range.start, &self.uri, self.shelf.name(file))?;
+        let length = to_usize(range.end - range.start, &self.uri, self.open_objects.name(file))?;
         let (stored, room) = into.reserve(length);
-        self.shelf.with(file, |object| object.read_at(range.start, room))??;
+        self.open_objects.with(file, |object| object.read_at(range.start, room))??;
         content(stored, into).map_err(|reason| Error::data(self.locate(sample), reason))
     }
 
@@ -235,7 +236,7 @@ impl Format for RecordIo {
     fn locate(&self, sample: u64) -> Location {
         let place = Location::new(&self.uri).with_sample(sample);
         match self.place(sample) {
-            Ok((file, range)) => place.with_shard(self.shelf.name(file)).with_offset(range.start),
+            Ok((file, range)) => place.with_shard(self.open_objects.name(file)).with_offset(range.start),
             Err(_) => place,
         }
     }
@@ -245,11 +246,11 @@ impl crate::format::Index for RecordIo {}
 
 impl crate::format::Extents for RecordIo {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, _: &FieldSet, out: &mut Vec<Extent>) {

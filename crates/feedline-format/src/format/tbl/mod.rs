@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use self::metadata::Metadata;
-use super::shelf::Shelf;
+use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -77,7 +77,7 @@ pub(crate) struct Tbl {
     entries: Held,
     checksums: bool,
     metadata: Metadata,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     metadata_field: Option<usize>,
     label_field: Option<usize>,
 }
@@ -147,14 +147,14 @@ impl Entry {
 }
 
 /// What the header says.
-struct Header {
+struct TblHeader {
     samples: u64,
     entries_end: u64,
     metadata: (u64, u64),
     flags: u32,
 }
 
-impl Header {
+impl TblHeader {
     fn parse(bytes: &[u8; HEADER], size: u64) -> Result<Self, String> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -176,7 +176,7 @@ impl Header {
         if !inside {
             return Err("the metadata reach past the end of the file: it is truncated".to_owned());
         }
-        Ok(Header { samples, entries_end, metadata, flags: word(40) })
+        Ok(TblHeader { samples, entries_end, metadata, flags: word(40) })
     }
 }
 
@@ -191,7 +191,7 @@ impl Tbl {
         }
         let mut bytes = [0; HEADER];
         object.read_at(0, &mut bytes)?;
-        let header = Header::parse(&bytes, size).map_err(bad)?;
+        let header = TblHeader::parse(&bytes, size).map_err(bad)?;
         let entries = object.hold(HEADER as u64..header.entries_end)?;
         let (start, length) = header.metadata;
         let held = if start == 0 { object.hold(0..0)? } else { object.hold(start..start + length)? };
@@ -204,7 +204,7 @@ impl Tbl {
             entries,
             checksums: header.flags & CHECKSUMS != 0,
             metadata,
-            shelf: Shelf::with_versions(source.clone(), vec![(name.to_owned(), size, version)]),
+            open_objects: OpenObjects::with_versions(source.clone(), vec![(name.to_owned(), size, version)]),
             metadata_field: None,
             label_field: None,
             uri,
@@ -238,8 +238,8 @@ impl Tbl {
         }
         let entry = Entry::parse(&self.entries[sample as usize * ENTRY..][..ENTRY]);
         let end = entry.offset.checked_add(u64::from(entry.stored));
-        let size = self.shelf.length(0);
-        let place = || place().with_shard(self.shelf.name(0)).with_offset(entry.offset);
+        let size = self.open_objects.length(0);
+        let place = || place().with_shard(self.open_objects.name(0)).with_offset(entry.offset);
         if end.is_none_or(|end| end > size) {
             return Err(Error::data(place(), "the sample reaches past the end of the file"));
         }
@@ -248,7 +248,7 @@ impl Tbl {
     }
 
     fn fetch(&self, entry: &Entry, into: &mut [u8]) -> Result<()> {
-        self.shelf.with(0, |object| object.read_at(entry.offset, into))?
+        self.open_objects.with(0, |object| object.read_at(entry.offset, into))?
     }
 
     /// Fills `into` with the payload, using `room` for the compressed bytes if there are any.
@@ -323,7 +323,7 @@ impl Format for Tbl {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        let place = Location::new(&self.uri).with_shard(self.shelf.name(0)).with_sample(sample);
+        let place = Location::new(&self.uri).with_shard(self.open_objects.name(0)).with_sample(sample);
         match self.entries.chunks_exact(ENTRY).nth(usize::try_from(sample).unwrap_or(usize::MAX)) {
             Some(entry) => place.with_offset(Entry::parse(entry).offset),
             None => place,
@@ -376,7 +376,7 @@ impl crate::format::Extents for Tbl {
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        (number == 0).then(|| (self.shelf.source(), self.shelf.name(0).into()))
+        (number == 0).then(|| (self.open_objects.source(), self.open_objects.name(0).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

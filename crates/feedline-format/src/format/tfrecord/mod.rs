@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::open_objects::OpenObjects;
 use super::recent::Recent;
 use super::saved_index::SavedIndex;
-use super::shelf::Shelf;
 use super::{Format, Probe, ReadingOptions, folder, parallel, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, MAX_FIELDS, SampleBuffer, Schema};
@@ -32,7 +32,7 @@ use schema::{Column, Survey};
 /// How to recognise and open TFRecord files.
 pub(super) const PROBE: Probe = Probe { name: "tfrecord", recognises, open };
 
-/// Records looked at to learn the fields.
+/// Records looked at to find the fields.
 const SURVEYED: u64 = 64;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -90,7 +90,7 @@ pub(crate) struct TfRecord {
     schema: Schema,
     examples: Examples,
     fingerprint: Fingerprint,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     files: Vec<File>,
     starts: Starts,
     inflated: Recent<usize, Vec<u8>>,
@@ -149,7 +149,7 @@ impl TfRecord {
             None => scan_all(&*source, &names)?,
         };
         let objects = names.into_iter().zip(&sizes).map(|(name, (size, version))| (name, *size, *version));
-        let shelf = Shelf::with_versions(source, objects.collect());
+        let open_objects = OpenObjects::with_versions(source, objects.collect());
         let mut files = Vec::with_capacity(saved.files.len());
         let mut first = 0;
         for file in &saved.files {
@@ -160,7 +160,7 @@ impl TfRecord {
             schema: Schema::default(),
             examples: Examples::default(),
             fingerprint: Fingerprint::of([]),
-            shelf,
+            open_objects,
             files,
             starts,
             inflated: Recent::new(inflate::MAX_BYTES as usize),
@@ -197,7 +197,7 @@ impl TfRecord {
         payload
     }
 
-    /// The records to learn the fields from: the first and last of files spread evenly over the set, since files may
+    /// The records that tell the fields: the first and last of files spread evenly over the set, since files may
     /// be of different makers, then records spread evenly over it.
     fn surveyed(&self) -> BTreeSet<u64> {
         let spread = |count: u64, of: u64| {
@@ -240,7 +240,7 @@ impl TfRecord {
         }
         if columns.len() > MAX_FIELDS {
             let reason = format!("{} different features; at most {MAX_FIELDS} are supported", columns.len());
-            return Err(Error::data(Location::new(self.shelf.source().uri()), reason));
+            return Err(Error::data(Location::new(self.open_objects.source().uri()), reason));
         }
         Ok(columns)
     }
@@ -255,7 +255,7 @@ impl TfRecord {
     /// File number and range of a record with header and footer.
     fn frame(&self, sample: u64) -> Result<(usize, Range<u64>)> {
         if sample >= self.len() {
-            let place = Location::new(self.shelf.source().uri()).with_sample(sample);
+            let place = Location::new(self.open_objects.source().uri()).with_sample(sample);
             return Err(Error::data(place, format!("the files hold {} records", self.len())));
         }
         let file = self.files.partition_point(|f| f.first <= sample) - 1;
@@ -269,18 +269,22 @@ impl TfRecord {
     }
 
     fn at(&self, file: usize, sample: u64, offset: u64) -> Location {
-        let place = Location::new(self.shelf.source().uri()).with_shard(self.shelf.name(file));
+        let place = Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(file));
         place.with_sample(sample).with_offset(offset)
     }
 
     /// Reads a record, checks it, and gives the place of its content in the buffer.
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let (file, frame) = self.frame(sample)?;
-        let length = to_usize(frame.end - frame.start, self.shelf.source().uri(), self.shelf.name(file))?;
+        let length = to_usize(
+            frame.end - frame.start,
+            self.open_objects.source().uri(),
+            self.open_objects.name(file),
+        )?;
         let content = match self.files[file].storage {
             Storage::Plain => {
                 let (range, room) = into.reserve(length);
-                self.shelf.with(file, |object| object.read_at(frame.start, room))??;
+                self.open_objects.with(file, |object| object.read_at(frame.start, room))??;
                 range
             }
             _ => into.append(&self.inflated(file)?[frame.start as usize..frame.end as usize]),
@@ -302,10 +306,10 @@ impl TfRecord {
     /// A compressed file's content.
     fn inflated(&self, file: usize) -> Result<Arc<Vec<u8>>> {
         let File { storage, bytes, .. } = self.files[file];
-        let name = self.shelf.name(file);
-        let place = Location::new(self.shelf.source().uri()).with_shard(name);
+        let name = self.open_objects.name(file);
+        let place = Location::new(self.open_objects.source().uri()).with_shard(name);
         self.inflated.get(file, || {
-            let object = self.shelf.source().open(name)?;
+            let object = self.open_objects.source().open(name)?;
             storage.inflate(&object, bytes, &place)
         })
     }
@@ -388,7 +392,7 @@ impl Format for TfRecord {
     fn locate(&self, sample: u64) -> Location {
         match self.frame(sample) {
             Ok((file, range)) => self.at(file, sample, range.start),
-            Err(_) => Location::new(self.shelf.source().uri()).with_sample(sample),
+            Err(_) => Location::new(self.open_objects.source().uri()).with_sample(sample),
         }
     }
 }
@@ -397,11 +401,11 @@ impl crate::format::Index for TfRecord {}
 
 impl crate::format::Extents for TfRecord {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, _: &FieldSet, out: &mut Vec<Extent>) {

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
+use super::super::open_objects::OpenObjects;
 use super::super::parallel;
 use super::super::saved_index::SavedIndex;
-use super::super::shelf::Shelf;
 use super::super::{Format, ReadingOptions, bounds, npy};
 use super::index::{Member, Place, ShardIndex, join, split};
 use super::names::{Content, integer};
@@ -38,7 +38,7 @@ pub(crate) struct WebDataset {
     problems: Vec<Error>,
     /// Those of them that tell of members which are in no sample, or not where webdataset has them.
     lost: Vec<Error>,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     unpacked: Unpacked,
     shards: Vec<Shard>,
     /// First sample of each shard, and one past the last.
@@ -112,9 +112,9 @@ impl WebDataset {
         problems.extend(lost.iter().cloned());
         let objects = listed.into_iter().zip(&shards).map(|(l, s)| (l.url, s.index.about()));
         let objects = objects.map(|(name, about)| (name, about.size, about.version)).collect();
-        let shelf = Shelf::with_versions(source, objects);
+        let open_objects = OpenObjects::with_versions(source, objects);
         let mut open =
-            WebDataset { uri, schema, fingerprint, problems, lost, shelf, unpacked, shards, starts };
+            WebDataset { uri, schema, fingerprint, problems, lost, open_objects, unpacked, shards, starts };
         open.doubt_integers();
         Ok(open)
     }
@@ -134,7 +134,7 @@ impl WebDataset {
         }
     }
 
-    /// Whether some sample has an integer there. The first one that has the field nearly always settles it, and the
+    /// Whether some sample has an integer there. The first one that has the field nearly always decides it, and the
     /// index nearly always knows its value; side indexes do not, so it is read.
     fn holds_integers(&self, field: usize) -> bool {
         let mut having = (0..self.len()).filter(|sample| self.member(*sample, field).is_some());
@@ -173,7 +173,7 @@ impl WebDataset {
 
     fn place(&self, at: At<'_>, member: Member, suffix: Suffix) -> Location {
         Location::new(&self.uri)
-            .with_shard(self.shelf.name(at.number as usize))
+            .with_shard(self.open_objects.name(at.number as usize))
             .with_sample(at.sample)
             .with_field(&self.schema.fields[usize::from(suffix.field)].name)
             .with_offset(member.offset)
@@ -183,7 +183,7 @@ impl WebDataset {
         if self.unpacked.has(shard) {
             return self.unpacked.read_at(shard, offset, into);
         }
-        self.shelf.with(shard as usize, |object| object.read_at(offset, into))?
+        self.open_objects.with(shard as usize, |object| object.read_at(offset, into))?
     }
 
     fn read_member(&self, at: At<'_>, member: Member, suffix: Suffix, into: &mut SampleBuffer) -> Result<()> {
@@ -194,7 +194,7 @@ impl WebDataset {
             }
             Place::Stored(length) => length,
         };
-        let length = to_usize(length, &self.uri, self.shelf.name(at.number as usize))?;
+        let length = to_usize(length, &self.uri, self.open_objects.name(at.number as usize))?;
         let bad = |reason: String| Error::data(self.place(at, member, suffix), reason);
         let (mut range, room) = into.reserve(length);
         self.read_at(at.number, member.offset, room)?;
@@ -280,8 +280,8 @@ fn indexes(
         *slot = Some(scanned.index);
     }
     let found: Vec<ShardIndex> = found.into_iter().flatten().collect();
-    let settled = found.iter().all(|index| SavedIndex::settled(index.about().version));
-    if settled && found.iter().map(ShardIndex::len).sum::<u64>() >= WORTH_SAVING {
+    let unchanging = found.iter().all(|index| SavedIndex::is_old_enough(index.about().version));
+    if unchanging && found.iter().map(ShardIndex::len).sum::<u64>() >= WORTH_SAVING {
         saved.save(&join(&found.iter().collect::<Vec<_>>()));
     }
     Ok(found)
@@ -470,7 +470,7 @@ impl Format for WebDataset {
     fn locate(&self, sample: u64) -> Location {
         let place = Location::new(&self.uri).with_sample(sample);
         let Ok(at) = self.at(sample) else { return place };
-        let place = place.with_shard(self.shelf.name(at.number as usize));
+        let place = place.with_shard(self.open_objects.name(at.number as usize));
         match at.shard.index.members(at.inside).next() {
             Some(member) => place.with_offset(member.offset),
             None => place,
@@ -514,7 +514,7 @@ impl crate::format::Index for WebDataset {
 
 impl crate::format::Extents for WebDataset {
     fn is_remote(&self) -> bool {
-        self.shelf.source().is_remote()
+        self.open_objects.source().is_remote()
     }
 
     fn seen(&self, number: u32) -> Option<Seen> {
@@ -523,11 +523,11 @@ impl crate::format::Extents for WebDataset {
     }
 
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {

@@ -72,7 +72,7 @@ impl<B: TarBytes> TarBytes for &mut B {
 pub(super) struct TarReader<B> {
     bytes: B,
     position: u64,
-    /// Header and end of the last member, which is not known to be there in full yet.
+    /// TarHeader and end of the last member, which is not known to be there in full yet.
     unchecked: Option<(u64, u64)>,
     global: Extension,
     /// Whether the file just ends, without the two blocks of zeros that should close a tar.
@@ -209,7 +209,7 @@ impl<B: TarBytes> TarReader<B> {
     }
 
     /// The header at the current position; `None` at the end of the archive.
-    fn header(&mut self) -> Result<Option<Header>, TarFault> {
+    fn header(&mut self) -> Result<Option<TarHeader>, TarFault> {
         let mut at = self.position;
         let mut block = self.bytes.look(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
         if block.len() == BLOCK as usize && is_zero(block) {
@@ -231,7 +231,7 @@ impl<B: TarBytes> TarReader<B> {
         if !checksum_matches(block) {
             return Err(fault(at, "not a tar header: the checksum does not match"));
         }
-        Header::parse(block).map(Some).map_err(|reason| fault(at, reason))
+        TarHeader::parse(block).map(Some).map_err(|reason| fault(at, reason))
     }
 
     /// After the zeros that begin at `at`: where another tar begins (`cat a.tar b.tar`), if one does.
@@ -329,14 +329,14 @@ fn is_zero(block: &[u8]) -> bool {
     block[0] == 0 && block.iter().all(|b| *b == 0)
 }
 
-struct Header {
+struct TarHeader {
     name: String,
     link: String,
     size: u64,
     kind: u8,
 }
 
-impl Header {
+impl TarHeader {
     fn parse(block: &[u8]) -> Result<Self, String> {
         let kind = block[156];
         let mut name = text_of(trim_nul(&block[..100]));
@@ -345,7 +345,7 @@ impl Header {
             name = format!("{}/{name}", text_of(prefix));
         }
         let size = number(&block[124..136]).ok_or("the member's size is not a number")?;
-        Ok(Header { name, link: text_of(trim_nul(&block[157..257])), size, kind })
+        Ok(TarHeader { name, link: text_of(trim_nul(&block[157..257])), size, kind })
     }
 }
 

@@ -12,7 +12,7 @@ const MOST_STREAMS: usize = 16;
 const NEAR: usize = 8191;
 
 /// What the first bytes say.
-struct Header {
+struct BloscHeader {
     flags: u8,
     element: usize,
     length: usize,
@@ -21,7 +21,7 @@ struct Header {
 
 /// The inflated content of `packed`, which may have at most `most` bytes.
 pub(super) fn inflate(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
-    let header = Header::parse(packed)?;
+    let header = BloscHeader::parse(packed)?;
     if header.length as u64 > most {
         return Err(format!("{} bytes are announced, at most {most} expected", header.length));
     }
@@ -46,7 +46,7 @@ fn int(bytes: &[u8], at: usize) -> Result<usize, String> {
     four.map(|four| u32::from_le_bytes(four) as usize).ok_or_else(|| "it ends early".to_owned())
 }
 
-impl Header {
+impl BloscHeader {
     fn parse(packed: &[u8]) -> Result<Self, String> {
         let short = || "too short for Blosc".to_owned();
         let head = packed.get(..HEADER).ok_or_else(short)?;
@@ -57,7 +57,7 @@ impl Header {
         if (block == 0 && length > 0) || head[3] == 0 {
             return Err("blocks or elements of no bytes".to_owned());
         }
-        Ok(Header { flags: head[2], element: usize::from(head[3]), length, block: block.max(1) })
+        Ok(BloscHeader { flags: head[2], element: usize::from(head[3]), length, block: block.max(1) })
     }
 
     /// The streams of a block, one after the other.

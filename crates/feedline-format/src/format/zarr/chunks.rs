@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::open_objects::OpenObjects;
 use super::super::recent::Recent;
-use super::super::shelf::Shelf;
 use super::codec::undo;
 use super::metadata::{Array, Element};
 use crate::error::{Error, Location, Result};
@@ -62,11 +62,17 @@ impl Chunks {
     }
 
     /// The bytes of row `row` of an array of numbers.
-    pub(super) fn read_row(&self, shelf: &Shelf, kept: &Kept, row: u64, into: &mut [u8]) -> Result<()> {
+    pub(super) fn read_row(
+        &self,
+        open_objects: &OpenObjects,
+        kept: &Kept,
+        row: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
         let array = &self.array;
         let within = row % array.chunk[0];
         self.each_chunk(row, |coordinates| {
-            let chunk = self.chunk(shelf, kept, coordinates)?;
+            let chunk = self.chunk(open_objects, kept, coordinates)?;
             copy_row(array, chunk.as_deref(), coordinates, within, into);
             Ok(())
         })
@@ -75,23 +81,23 @@ impl Chunks {
     /// The text or bytes in row `row`.
     pub(super) fn read_varying(
         &self,
-        shelf: &Shelf,
+        open_objects: &OpenObjects,
         kept: &Kept,
         row: u64,
         into: &mut SampleBuffer,
     ) -> Result<Range<usize>> {
         let coordinates = [row / self.array.chunk[0]];
-        let Some(chunk) = self.chunk(shelf, kept, &coordinates)? else { return Ok(into.append(&[])) };
+        let Some(chunk) = self.chunk(open_objects, kept, &coordinates)? else { return Ok(into.append(&[])) };
         let item = item(&chunk, row % self.array.chunk[0]).ok_or_else(|| {
-            Error::data(self.place(shelf, &coordinates), "texts that do not fit their chunk")
+            Error::data(self.place(open_objects, &coordinates), "texts that do not fit their chunk")
         })?;
         Ok(into.append(item))
     }
 
     /// What reading row `row` will ask for, where that is known.
-    pub(super) fn extents(&self, shelf: &Shelf, kept: &Kept, row: u64, out: &mut Vec<Extent>) {
+    pub(super) fn extents(&self, open_objects: &OpenObjects, kept: &Kept, row: u64, out: &mut Vec<Extent>) {
         let _ = self.each_chunk(row, |coordinates| {
-            if let Some(Stored::At(object, range)) = self.known_place(shelf, kept, coordinates) {
+            if let Some(Stored::At(object, range)) = self.known_place(open_objects, kept, coordinates) {
                 out.push(Extent { object, range });
             }
             Ok(())
@@ -118,19 +124,26 @@ impl Chunks {
     }
 
     /// The decompressed chunk, in the order of its own dimensions; `None` if it was never written.
-    fn chunk(&self, shelf: &Shelf, kept: &Kept, coordinates: &[u64]) -> Result<Option<Arc<Vec<u8>>>> {
+    fn chunk(
+        &self,
+        open_objects: &OpenObjects,
+        kept: &Kept,
+        coordinates: &[u64],
+    ) -> Result<Option<Arc<Vec<u8>>>> {
         let grid: Vec<u64> = self.grid().collect();
         let key = (self.number, flat(coordinates, &grid), false);
         if let Some(found) = kept.peek(key) {
             return Ok(Some(found));
         }
-        let Stored::At(object, range) = self.stored(shelf, kept, coordinates)? else { return Ok(None) };
+        let Stored::At(object, range) = self.stored(open_objects, kept, coordinates)? else {
+            return Ok(None);
+        };
         kept.get(key, || {
-            let stored = read(shelf, object, range)?;
+            let stored = read(open_objects, object, range)?;
             let number = matches!(self.array.element, Element::Number { .. });
             let expected = number.then(|| self.array.chunk_bytes());
             let bytes = undo(&self.array.codecs, stored, expected)
-                .map_err(|reason| Error::data(self.place(shelf, coordinates), reason))?;
+                .map_err(|reason| Error::data(self.place(open_objects, coordinates), reason))?;
             Ok(match &self.array.order {
                 Some(order) => turned(&self.array, order, &bytes),
                 None => bytes,
@@ -150,53 +163,54 @@ impl Chunks {
         (flat(&shard, &self.outer_grid()), flat(&inner, &sharding.inside))
     }
 
-    fn place(&self, shelf: &Shelf, coordinates: &[u64]) -> Location {
-        let place = Location::new(shelf.source().uri());
+    fn place(&self, open_objects: &OpenObjects, coordinates: &[u64]) -> Location {
+        let place = Location::new(open_objects.source().uri());
         match self.objects.get(&self.outer(coordinates).0) {
-            Some(object) => place.with_shard(shelf.name(*object as usize)),
+            Some(object) => place.with_shard(open_objects.name(*object as usize)),
             None => place,
         }
     }
 
-    fn stored(&self, shelf: &Shelf, kept: &Kept, coordinates: &[u64]) -> Result<Stored> {
+    fn stored(&self, open_objects: &OpenObjects, kept: &Kept, coordinates: &[u64]) -> Result<Stored> {
         let (outer, inner) = self.outer(coordinates);
         let Some(object) = self.objects.get(&outer).copied() else { return Ok(Stored::Nowhere) };
         if self.array.sharding.is_none() {
-            return Ok(Stored::At(object, 0..shelf.length(object as usize)));
+            return Ok(Stored::At(object, 0..open_objects.length(object as usize)));
         }
-        let index = kept.get((self.number, outer, true), || self.read_index(shelf, object))?;
-        in_shard(&index, shelf, object, inner)
-            .map_err(|reason| Error::data(self.place(shelf, coordinates), reason))
+        let index = kept.get((self.number, outer, true), || self.read_index(open_objects, object))?;
+        in_shard(&index, open_objects, object, inner)
+            .map_err(|reason| Error::data(self.place(open_objects, coordinates), reason))
     }
 
     /// The same without reading anything.
-    fn known_place(&self, shelf: &Shelf, kept: &Kept, coordinates: &[u64]) -> Option<Stored> {
+    fn known_place(&self, open_objects: &OpenObjects, kept: &Kept, coordinates: &[u64]) -> Option<Stored> {
         let (outer, inner) = self.outer(coordinates);
         let object = self.objects.get(&outer).copied()?;
         if self.array.sharding.is_none() {
-            return Some(Stored::At(object, 0..shelf.length(object as usize)));
+            return Some(Stored::At(object, 0..open_objects.length(object as usize)));
         }
         let index = kept.peek((self.number, outer, true))?;
-        in_shard(&index, shelf, object, inner).ok()
+        in_shard(&index, open_objects, object, inner).ok()
     }
 
-    fn read_index(&self, shelf: &Shelf, object: u32) -> Result<Vec<u8>> {
+    fn read_index(&self, open_objects: &OpenObjects, object: u32) -> Result<Vec<u8>> {
         let Some(sharding) = &self.array.sharding else { return Ok(Vec::new()) };
-        let place = || Location::new(shelf.source().uri()).with_shard(shelf.name(object as usize));
-        let length = shelf.length(object as usize);
+        let place =
+            || Location::new(open_objects.source().uri()).with_shard(open_objects.name(object as usize));
+        let length = open_objects.length(object as usize);
         let entries = sharding.inside.iter().try_fold(16u64, |n, count| n.checked_mul(*count));
         let sums = 4 * sharding.index_codecs.len() as u64;
         let size = entries.and_then(|bytes| bytes.checked_add(sums)).filter(|size| *size <= length);
         let size = size.ok_or_else(|| Error::data(place(), "the shard is shorter than its index"))?;
         let range = if sharding.index_first { 0..size } else { length - size..length };
-        let stored = read(shelf, object, range)?;
+        let stored = read(open_objects, object, range)?;
         undo(&sharding.index_codecs, stored, entries)
             .map_err(|reason| Error::data(place(), format!("the shard's index: {reason}")))
     }
 }
 
 /// Where the chunk `inner` of a shard is, by the shard's index.
-fn in_shard(index: &[u8], shelf: &Shelf, object: u32, inner: u64) -> Result<Stored, String> {
+fn in_shard(index: &[u8], open_objects: &OpenObjects, object: u32, inner: u64) -> Result<Stored, String> {
     let word = |at: usize| {
         let eight = index.get(at..at + 8).and_then(|eight| <[u8; 8]>::try_from(eight).ok());
         eight.map(u64::from_le_bytes).ok_or_else(|| "the shard's index ends early".to_owned())
@@ -206,15 +220,16 @@ fn in_shard(index: &[u8], shelf: &Shelf, object: u32, inner: u64) -> Result<Stor
     if start == u64::MAX && length == u64::MAX {
         return Ok(Stored::Nowhere);
     }
-    let end = start.checked_add(length).filter(|end| *end <= shelf.length(object as usize));
+    let end = start.checked_add(length).filter(|end| *end <= open_objects.length(object as usize));
     let end = end.ok_or("a chunk past the end of its shard")?;
     Ok(Stored::At(object, start..end))
 }
 
-fn read(shelf: &Shelf, object: u32, range: Range<u64>) -> Result<Vec<u8>> {
+fn read(open_objects: &OpenObjects, object: u32, range: Range<u64>) -> Result<Vec<u8>> {
     let number = object as usize;
-    let mut bytes = room_for(range.end - range.start, shelf.source().uri(), shelf.name(number))?;
-    shelf.with(number, |object| object.read_at(range.start, &mut bytes))??;
+    let mut bytes =
+        room_for(range.end - range.start, open_objects.source().uri(), open_objects.name(number))?;
+    open_objects.with(number, |object| object.read_at(range.start, &mut bytes))??;
     Ok(bytes)
 }
 

@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::npy::RowHeader;
+use super::open_objects::OpenObjects;
 use super::recent::Recent;
 use super::rows::{Becomes, common_length, is_part, without_part};
-use super::shelf::Shelf;
 use super::{Extents, Format, Index, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -84,7 +84,7 @@ impl Column {
 #[derive(Debug)]
 struct Zarr {
     uri: String,
-    shelf: Shelf,
+    open_objects: OpenObjects,
     kept: Kept,
     schema: Schema,
     columns: Vec<Column>,
@@ -117,8 +117,8 @@ impl Zarr {
         let field = |column: &Column| FieldSpec::new(&column.name, column.kind());
         let schema = Schema { fields: columns.iter().map(field).collect(), classes: None };
         let fingerprint = fingerprint(&columns, &objects);
-        let (shelf, kept) = (Shelf::with_versions(source, objects), Recent::new(KEPT_BYTES));
-        Ok(Zarr { uri, shelf, kept, schema, columns, rows, fingerprint, problems })
+        let (open_objects, kept) = (OpenObjects::with_versions(source, objects), Recent::new(KEPT_BYTES));
+        Ok(Zarr { uri, open_objects, kept, schema, columns, rows, fingerprint, problems })
     }
 }
 
@@ -244,13 +244,13 @@ impl Format for Zarr {
             let value = match &column.stored {
                 Stored::Numbers(header, becomes) => {
                     let (range, room) = into.reserve(header.row_bytes);
-                    column.chunks.read_row(&self.shelf, &self.kept, sample, room)?;
+                    column.chunks.read_row(&self.open_objects, &self.kept, sample, room)?;
                     let value = becomes.value(header, range, into);
                     value
                         .map_err(|reason| Error::data(self.locate(sample).with_field(&column.name), reason))?
                 }
                 Stored::Varying(kind) => {
-                    let range = column.chunks.read_varying(&self.shelf, &self.kept, sample, into)?;
+                    let range = column.chunks.read_varying(&self.open_objects, &self.kept, sample, into)?;
                     self.payload(sample, column, *kind, range, into)?
                 }
             };
@@ -263,10 +263,10 @@ impl Format for Zarr {
         let place = Location::new(&self.uri).with_sample(sample);
         let mut extents = Vec::new();
         if let (true, Some(column)) = (sample < self.rows, self.columns.first()) {
-            column.chunks.extents(&self.shelf, &self.kept, sample, &mut extents);
+            column.chunks.extents(&self.open_objects, &self.kept, sample, &mut extents);
         }
         match extents.first() {
-            Some(extent) => place.with_shard(self.shelf.name(extent.object as usize)),
+            Some(extent) => place.with_shard(self.open_objects.name(extent.object as usize)),
             None => place,
         }
     }
@@ -283,17 +283,17 @@ impl Index for Zarr {
 
 impl Extents for Zarr {
     fn object_count(&self) -> u32 {
-        self.shelf.len() as u32
+        self.open_objects.len() as u32
     }
 
     fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        Some((self.shelf.source(), self.shelf.name(number as usize).into()))
+        Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         if sample < self.rows {
             for field in fields.iter() {
-                self.columns[field].chunks.extents(&self.shelf, &self.kept, sample, out);
+                self.columns[field].chunks.extents(&self.open_objects, &self.kept, sample, out);
             }
         }
     }

@@ -212,8 +212,8 @@ impl Source for Members {
         self.shared.source.prefetch(&self.shared.name, member.header..member.end, Some(seen))
     }
 
-    fn settle(&self) {
-        self.shared.source.settle();
+    fn opening_finished(&self) {
+        self.shared.source.opening_finished();
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {

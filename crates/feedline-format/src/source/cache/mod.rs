@@ -259,8 +259,8 @@ impl Source for CachedSource {
         Ok(Arc::new(CachedObject { name, seen, inner, shared: self.shared.clone() }))
     }
 
-    fn settle(&self) {
-        self.shared.inner.settle();
+    fn opening_finished(&self) {
+        self.shared.inner.opening_finished();
     }
 
     fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {

@@ -172,7 +172,7 @@ impl<'a> Patience<'a> {
 
     /// After a failure: waits before the next try, or gives the error if there shall be none. `received` counts all
     /// bytes that came so far.
-    pub(super) async fn endure(&mut self, mut trouble: Trouble, received: u64) -> Result<()> {
+    pub(super) async fn wait_or_give_up(&mut self, mut trouble: Trouble, received: u64) -> Result<()> {
         if received >= self.received + PROGRESS {
             (self.received, self.tries, self.begun) = (received, 0, Instant::now());
         }
@@ -199,13 +199,17 @@ impl<'a> Patience<'a> {
     }
 
     /// The same, for an error of the store.
-    pub(super) async fn endure_error(&mut self, error: &object_store::Error, received: u64) -> Result<()> {
-        self.endure(Trouble::Refused(Fault::new(error)), received).await
+    pub(super) async fn wait_after_error(
+        &mut self,
+        error: &object_store::Error,
+        received: u64,
+    ) -> Result<()> {
+        self.wait_or_give_up(Trouble::Refused(Fault::new(error)), received).await
     }
 
     /// The same, for an answer that did not come in time.
-    pub(super) async fn endure_stall(&mut self, received: u64) -> Result<()> {
-        self.endure(Trouble::Stalled(self.connection.transfer().stall), received).await
+    pub(super) async fn wait_after_stall(&mut self, received: u64) -> Result<()> {
+        self.wait_or_give_up(Trouble::Stalled(self.connection.transfer().stall), received).await
     }
 
     /// Between half and all of a time that doubles with each try: many clients must not come back at once.

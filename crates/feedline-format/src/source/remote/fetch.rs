@@ -134,8 +134,8 @@ impl Connection {
                 Ok(Err(object_store::Error::NotFound { .. })) => return Ok(None),
                 // The answer to HEAD has no body that could say why, and an expired token is worth another try.
                 Ok(Err(error)) if head && Fault::new(&error).kind == Kind::Denied => head = false,
-                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-                Err(_) => patience.endure_stall(0).await?,
+                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+                Err(_) => patience.wait_after_stall(0).await?,
             }
         }
     }
@@ -149,7 +149,7 @@ impl Connection {
         while received < wanted {
             let left = want.range.start + received..want.range.end;
             if let Err(trouble) = self.attempt(&want, left, &mut pin, &mut received, &mut sink).await {
-                patience.endure(trouble, received).await?;
+                patience.wait_or_give_up(trouble, received).await?;
             }
         }
         Ok(())
@@ -284,11 +284,11 @@ impl Connection {
             {
                 Ok(Ok(got)) => got,
                 Ok(Err(error)) => {
-                    patience.endure_error(&error, 0).await?;
+                    patience.wait_after_error(&error, 0).await?;
                     continue;
                 }
                 Err(_) => {
-                    patience.endure_stall(0).await?;
+                    patience.wait_after_stall(0).await?;
                     continue;
                 }
             };
@@ -308,7 +308,7 @@ impl Connection {
             let (mut received, mut sink) = (0, |_: &Pin, piece: Bytes| into.extend_from_slice(&piece));
             match self.drain(got.into_stream(), &pin, 0..pin.size, &mut received, &mut sink).await {
                 Ok(()) => return Ok(pin),
-                Err(trouble) => patience.endure(trouble, received).await?,
+                Err(trouble) => patience.wait_or_give_up(trouble, received).await?,
             }
         }
     }

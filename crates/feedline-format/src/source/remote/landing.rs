@@ -32,16 +32,16 @@ impl Landing {
     }
 
     /// The same bytes in this memory, or in memory of their own if there is no room; and how many had to be copied.
-    pub(super) fn settle(&self, piece: Bytes) -> (Bytes, usize) {
+    pub(super) fn hold(&self, piece: Bytes) -> (Bytes, usize) {
         if self.place.contains(&piece.as_ptr().addr()) {
             return (piece, 0);
         }
         let length = piece.len();
         let Some(mut buffer) = self.take(length) else { return (Bytes::copy_from_slice(&piece), length) };
         buffer.extend_from_slice(&piece);
-        let settled = buffer.split().freeze();
+        let held = buffer.split().freeze();
         self.give_back(buffer);
-        (settled, length)
+        (held, length)
     }
 }
 
@@ -57,11 +57,11 @@ mod tests {
         buffer.extend_from_slice(b"first");
         let first = buffer.split().freeze();
         landing.give_back(buffer);
-        assert_eq!(landing.settle(first.clone()), (first.clone(), 0));
-        let (second, copied) = landing.settle(Bytes::from_static(b"second"));
+        assert_eq!(landing.hold(first.clone()), (first.clone(), 0));
+        let (second, copied) = landing.hold(Bytes::from_static(b"second"));
         assert_eq!((&second[..], copied), (&b"second"[..], 6));
         assert_eq!(second.as_ptr().addr(), first.as_ptr().addr() + 5);
-        let (large, copied) = landing.settle(Bytes::from(vec![7; 1000]));
+        let (large, copied) = landing.hold(Bytes::from(vec![7; 1000]));
         assert_eq!((large.len(), copied), (1000, 1000));
         let mut rest = landing.take(0).unwrap();
         assert!(!rest.try_reclaim(100), "pieces are in use");

@@ -62,11 +62,11 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
                 Ok(Some(Ok(meta))) => found.add(meta),
                 Ok(None) => return Ok(found),
                 Ok(Some(Err(error))) => {
-                    patience.endure_error(&error, received).await?;
+                    patience.wait_after_error(&error, received).await?;
                     continue 'again;
                 }
                 Err(_) => {
-                    patience.endure_stall(received).await?;
+                    patience.wait_after_stall(received).await?;
                     continue 'again;
                 }
             }
@@ -82,8 +82,8 @@ pub(super) async fn folder(connection: &Connection, folder: &Path, place: Locati
         let listing = opened.store.list_with_delimiter(Some(folder));
         match tokio::time::timeout(connection.transfer().stall * 4, listing).await {
             Ok(Ok(found)) => return Ok(names(found)),
-            Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-            Err(_) => patience.endure_stall(0).await?,
+            Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+            Err(_) => patience.wait_after_stall(0).await?,
         }
     }
 }

@@ -47,7 +47,7 @@ use crate::error::{Error, Location, Result};
 pub struct RemoteSource {
     address: Address,
     uri: String,
-    line: Arc<Line>,
+    link: Arc<StoreLink>,
     /// What was found, while a data set is being opened: every format asks for the same few things, and each answer
     /// takes a round trip.
     found: Mutex<Option<Found>>,
@@ -71,7 +71,7 @@ const REMEMBERED_BYTES: usize = 4 << 20;
 
 /// How to reach the store, in this process and in its forks.
 #[derive(Debug)]
-struct Line {
+struct StoreLink {
     address: Address,
     options: Options,
     /// Made anew in a forked child, which has none of the parent's threads.
@@ -80,7 +80,7 @@ struct Line {
     by_time: AtomicBool,
 }
 
-impl Line {
+impl StoreLink {
     fn connection(&self) -> Result<Arc<Connection>> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         if connection.process != std::process::id() {
@@ -97,12 +97,16 @@ impl RemoteSource {
     pub(crate) fn new(address: Address, storage: &Storage) -> Result<Self> {
         let options = Options::parse(address.scheme.name(), &storage.options)?;
         let connection = Mutex::new(Arc::new(Connection::new(&address, &options)?));
-        let line =
-            Arc::new(Line { address: address.clone(), options, connection, by_time: AtomicBool::new(false) });
-        Ok(RemoteSource { uri: address.uri(), address, line, found: Mutex::new(None), odd: Mutex::default() })
+        let link = Arc::new(StoreLink {
+            address: address.clone(),
+            options,
+            connection,
+            by_time: AtomicBool::new(false),
+        });
+        Ok(RemoteSource { uri: address.uri(), address, link, found: Mutex::new(None), odd: Mutex::default() })
     }
 
-    /// The same, with a memory for what is found, until [`Source::settle`].
+    /// The same, with a memory for what is found, until [`Source::opening_finished`].
     pub(crate) fn remembering(self) -> Self {
         RemoteSource { found: Mutex::new(Some(Found::default())), ..self }
     }
@@ -143,8 +147,8 @@ impl RemoteSource {
             place: self.place(name),
             path: self.path(name)?,
             promised,
-            told: OnceLock::new(),
-            line: self.line.clone(),
+            confirmed: OnceLock::new(),
+            link: self.link.clone(),
         })
     }
 
@@ -181,7 +185,7 @@ impl RemoteSource {
         if let Some(known) = self.recall(|found| found.children.get(folder).cloned()).flatten() {
             return Ok(known);
         }
-        let (connection, path) = (self.line.connection()?, self.path(folder)?);
+        let (connection, path) = (self.link.connection()?, self.path(folder)?);
         let listed = connection.wait(listing::folder(&connection, &path, self.place(folder)))?;
         self.note(listed.odd.iter().cloned());
         self.recall(|found| found.children.insert(folder.to_owned(), listed.clone()));
@@ -215,7 +219,7 @@ impl RemoteSource {
 
     /// What the object is now; `None` if there is none. A range that is on its way tells it too.
     fn look(&self, name: &str) -> Result<Option<Pin>> {
-        let connection = self.line.connection()?;
+        let connection = self.link.connection()?;
         if let Some(pin) = connection.stage.any(name).and_then(|staged| staged.pin()) {
             return Ok(Some(pin));
         }
@@ -233,21 +237,21 @@ impl Source for RemoteSource {
     }
 
     fn largest_request(&self) -> u64 {
-        self.line.options.transfer.part_size
+        self.link.options.transfer.part_size
     }
 
     fn list(&self, prefix: &str) -> Result<Listing> {
         if self.address.scheme == Scheme::Http {
             return Err(self.no_listing());
         }
-        let (connection, path) = (self.line.connection()?, self.path(prefix)?);
+        let (connection, path) = (self.link.connection()?, self.path(prefix)?);
         let listed = connection.wait(listing::everything(&connection, &path, self.place(prefix)))?;
         if listed.is_nothing() {
             return Err(self.nothing(prefix));
         }
         let by_time = !listed.objects.iter().all(|meta| Pin::of(meta).is_tagged());
         if by_time {
-            self.line.by_time.store(true, Ordering::Relaxed);
+            self.link.by_time.store(true, Ordering::Relaxed);
         }
         let entry = |meta: &ObjectMeta| {
             let name = self.name(&meta.location)?;
@@ -274,7 +278,7 @@ impl Source for RemoteSource {
         }
     }
 
-    fn settle(&self) {
+    fn opening_finished(&self) {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -308,7 +312,7 @@ impl Source for RemoteSource {
             into.extend_from_slice(&bytes);
             return Ok(());
         }
-        let connection = self.line.connection()?;
+        let connection = self.link.connection()?;
         connection.wait(connection.whole(&self.path(name)?, self.place(name), into))?;
         if into.len() <= REMEMBERED_BYTES {
             self.recall(|found| found.wholes.insert(name.to_owned(), into.as_slice().into()));
@@ -321,7 +325,7 @@ impl Source for RemoteSource {
     }
 
     fn forget(&self, name: &str, range: &Range<u64>) {
-        if let Ok(connection) = self.line.connection() {
+        if let Ok(connection) = self.link.connection() {
             connection.stage.forget(name, range);
         }
     }
@@ -331,7 +335,7 @@ impl Source for RemoteSource {
     }
 
     fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
-        let connection = self.line.connection().ok()?;
+        let connection = self.link.connection().ok()?;
         let pin = seen.map(|seen| Pin::seen(seen.size, seen.version));
         let (path, place) = (self.path(name).ok()?, self.place(name));
         let want = Want { path, place, range, pin, landing: None };
@@ -345,32 +349,32 @@ struct RemoteObject {
     name: String,
     place: Location,
     path: Path,
-    /// What it must be: as the store told, or as an index promised.
+    /// What it must be: as the store confirmed, or as an index promised.
     promised: Pin,
     /// What the store told with the first bytes, where the promise says less.
-    told: OnceLock<Pin>,
-    line: Arc<Line>,
+    confirmed: OnceLock<Pin>,
+    link: Arc<StoreLink>,
 }
 
 impl RemoteObject {
     fn pin(&self) -> &Pin {
-        self.told.get().unwrap_or(&self.promised)
+        self.confirmed.get().unwrap_or(&self.promised)
     }
 
     /// From now on, every answer must agree with this one.
-    fn hear(&self, now: Pin) -> Result<()> {
-        let told = self.told.get_or_init(|| now.clone());
-        if told.agrees(&now) {
+    fn must_agree(&self, now: Pin) -> Result<()> {
+        let confirmed = self.confirmed.get_or_init(|| now.clone());
+        if confirmed.agrees(&now) {
             return Ok(());
         }
-        Err(changed(self.place.clone(), told.size, now.size))
+        Err(changed(self.place.clone(), confirmed.size, now.size))
     }
 
     fn look(&self) -> Result<()> {
-        let connection = self.line.connection()?;
+        let connection = self.link.connection()?;
         let now = connection.wait(connection.head(&self.path, self.place.clone()))?;
         let missing = || Error::storage("opening", self.place.clone(), io::ErrorKind::NotFound.into());
-        self.hear(now.ok_or_else(missing)?)
+        self.must_agree(now.ok_or_else(missing)?)
     }
 
     fn check(&self, range: &Range<u64>) -> Result<()> {
@@ -387,7 +391,7 @@ impl Object for RemoteObject {
     }
 
     fn version(&self) -> u64 {
-        let version = || self.pin().version(self.line.by_time.load(Ordering::Relaxed));
+        let version = || self.pin().version(self.link.by_time.load(Ordering::Relaxed));
         // What cannot be told is 0; a read then says why.
         version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
     }
@@ -398,15 +402,15 @@ impl Object for RemoteObject {
         if into.is_empty() {
             return Ok(());
         }
-        let connection = self.line.connection()?;
+        let connection = self.link.connection()?;
         if let Some(staged) = connection.stage.find(&self.name, &range)
             && let Some(now) = staged.read(offset, into, self.pin(), &self.place)?
         {
-            return self.hear(now);
+            return self.must_agree(now);
         }
         let (path, place) = (self.path.clone(), self.place.clone());
         let want = Want { path, place, range, pin: Some(self.pin().clone()), landing: None };
-        self.hear(connection.wait(connection.fill(want, into))?)
+        self.must_agree(connection.wait(connection.fill(want, into))?)
     }
 
     fn hold(&self, range: Range<u64>) -> Result<Held> {

@@ -124,7 +124,7 @@ enum Failure {
 
 impl Progress {
     fn add(&mut self, piece: Bytes) -> usize {
-        let (piece, copied) = self.landing.settle(piece);
+        let (piece, copied) = self.landing.hold(piece);
         let start = self.length;
         self.length += piece.len();
         self.pieces.push((start, piece));

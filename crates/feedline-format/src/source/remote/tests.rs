@@ -273,7 +273,7 @@ fn bytes_asked_for_ahead_stay_where_they_were_received() {
             }
             drop(tickets);
         }
-        let copied = source.line.connection().unwrap().stage.copied.load(Ordering::Relaxed);
+        let copied = source.link.connection().unwrap().stage.copied.load(Ordering::Relaxed);
         assert_eq!(copied, 0, "{through}");
     }
     drop(folder);

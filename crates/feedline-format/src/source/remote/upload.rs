@@ -29,13 +29,13 @@ impl Sink for RemoteSource {
             let reason = format!("{}: a web server cannot be written to", self.uri);
             return Err(Error::option("destination", reason));
         }
-        let connection = self.line.connection()?;
+        let connection = self.link.connection()?;
         let upload = Upload::new(&connection, self.path(name)?, self.place(name), file)?;
         connection.wait(upload.run())
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let (connection, path) = (self.line.connection()?, self.path(name)?);
+        let (connection, path) = (self.link.connection()?, self.path(name)?);
         connection.wait(remove(&connection, &path, self.place(name)))
     }
 }
@@ -46,8 +46,8 @@ async fn remove(connection: &Connection, path: &Path, place: Location) -> Result
         let opened = connection.opened();
         match tokio::time::timeout(connection.transfer().stall, opened.store.delete(path)).await {
             Ok(Ok(()) | Err(object_store::Error::NotFound { .. })) => return Ok(()),
-            Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-            Err(_) => patience.endure_stall(0).await?,
+            Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+            Err(_) => patience.wait_after_stall(0).await?,
         }
     }
 }
@@ -93,8 +93,8 @@ impl<'a> Upload<'a> {
             let opened = self.connection.opened();
             match tokio::time::timeout(PART_TIME, opened.store.put(&self.path, payload.clone())).await {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-                Err(_) => patience.endure_stall(0).await?,
+                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+                Err(_) => patience.wait_after_stall(0).await?,
             }
         }
     }
@@ -104,8 +104,8 @@ impl<'a> Upload<'a> {
         let id = loop {
             match tokio::time::timeout(PART_TIME, store.create_multipart(&self.path)).await {
                 Ok(Ok(id)) => break id,
-                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-                Err(_) => patience.endure_stall(0).await?,
+                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+                Err(_) => patience.wait_after_stall(0).await?,
             }
         };
         let sent = self.send_parts(store, &id).await;
@@ -126,8 +126,8 @@ impl<'a> Upload<'a> {
                 .await
             {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-                Err(_) => patience.endure_stall(0).await?,
+                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+                Err(_) => patience.wait_after_stall(0).await?,
             }
         }
     }
@@ -140,8 +140,8 @@ impl<'a> Upload<'a> {
             let put = store.put_part(&self.path, id, number as usize, payload.clone());
             match tokio::time::timeout(PART_TIME, put).await {
                 Ok(Ok(part)) => return Ok(part),
-                Ok(Err(error)) => patience.endure_error(&error, 0).await?,
-                Err(_) => patience.endure_stall(0).await?,
+                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
+                Err(_) => patience.wait_after_stall(0).await?,
             }
         }
     }

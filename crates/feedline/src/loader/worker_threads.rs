@@ -1,4 +1,4 @@
-//! A set of threads that work on one flight at a time, and how they end.
+//! A set of threads that work on one run at a time, and how they end.
 //!
 //! A thread inside a system call that never returns (a dead network file system) cannot be stopped. Nobody waits for one
 //! for longer than he says: what is left then is left behind, and ends by itself should the call ever return.
@@ -10,36 +10,36 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::stats::Totals;
-use super::workers::{Flight, Worker};
+use super::workers::{EpochRun, Worker};
 use crate::error::{Error, Result};
 
 /// Threads and the way to give them work. Dropping it tells them to end and waits for none.
 #[derive(Debug)]
-pub(crate) struct Crew {
-    senders: Vec<Sender<Arc<Flight>>>,
+pub(crate) struct WorkerThreads {
+    senders: Vec<Sender<Arc<EpochRun>>>,
     leaving: Leaving,
-    /// Threads that have not yet come back from their last flight.
+    /// Threads that have not yet come back from their last run.
     busy: Arc<AtomicUsize>,
 }
 
-impl Crew {
+impl WorkerThreads {
     /// Starts `count` threads.
     pub(crate) fn new(count: usize, max_pixels: u64, totals: &Totals) -> Result<Self> {
         let busy = Arc::new(AtomicUsize::new(0));
         let leaving = Leaving { handles: Vec::with_capacity(count), process: std::process::id() };
-        let mut crew = Crew { senders: Vec::with_capacity(count), leaving, busy };
+        let mut threads = WorkerThreads { senders: Vec::with_capacity(count), leaving, busy };
         for number in 0..count {
             let (sender, receiver) = channel();
-            let (counters, busy) = (totals.worker(), crew.busy.clone());
+            let (counters, busy) = (totals.worker(), threads.busy.clone());
             let thread = std::thread::Builder::new().name(format!("feedline-{number}"));
             let handle = thread.spawn(move || Worker::new(counters, max_pixels).run(&receiver, &busy));
             let handle = handle.map_err(|e| {
                 Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
             })?;
-            crew.senders.push(sender);
-            crew.leaving.handles.push(handle);
+            threads.senders.push(sender);
+            threads.leaving.handles.push(handle);
         }
-        Ok(crew)
+        Ok(threads)
     }
 
     /// Number of threads.
@@ -47,18 +47,18 @@ impl Crew {
         self.senders.len()
     }
 
-    /// Gives all threads this flight, to be taken up as soon as they are done with the last one.
-    pub(crate) fn start(&self, flight: &Arc<Flight>) {
+    /// Gives all threads this run, to be taken up as soon as they are done with the last one.
+    pub(crate) fn start(&self, run: &Arc<EpochRun>) {
         for sender in &self.senders {
             self.busy.fetch_add(1, Ordering::Relaxed);
-            if sender.send(flight.clone()).is_err() {
-                // A thread that is gone panicked outside any sample; the flight is closed then (see `Worker::run`).
+            if sender.send(run.clone()).is_err() {
+                // A thread that is gone panicked outside any sample; the run is closed then (see `Worker::run`).
                 self.busy.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// Whether all threads come back from their last flight within `patience`. They do within a sample's time, unless one
+    /// Whether all threads come back from their last run within `patience`. They do within a sample's time, unless one
     /// is stuck.
     pub(crate) fn is_free_within(&self, patience: Duration) -> bool {
         poll(Instant::now() + patience, || self.busy.load(Ordering::Relaxed) == 0)
@@ -71,7 +71,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerThreads {
     fn drop(&mut self) {
         if self.leaving.process != std::process::id() {
             // After a fork the other ends exist only in the parent, and so does whoever held their locks.

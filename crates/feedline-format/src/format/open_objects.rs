@@ -9,7 +9,7 @@ use crate::source::{Object, Seen, Source};
 
 /// The objects of a data set, with the lengths they had when it was opened.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct OpenObjects {
     source: Arc<dyn Source>,
     objects: Vec<(String, u64, u64)>,
     open: Vec<OnceLock<Arc<dyn Object>>>,
@@ -17,16 +17,19 @@ pub(crate) struct Shelf {
     most: usize,
 }
 
-impl Shelf {
-    /// A shelf of these names and lengths; nothing is opened yet.
+impl OpenObjects {
+    /// A open_objects of these names and lengths; nothing is opened yet.
     pub(crate) fn new(source: Arc<dyn Source>, objects: Vec<(String, u64)>) -> Self {
-        Shelf::with_versions(source, objects.into_iter().map(|(name, length)| (name, length, 0)).collect())
+        OpenObjects::with_versions(
+            source,
+            objects.into_iter().map(|(name, length)| (name, length, 0)).collect(),
+        )
     }
 
     /// The same for objects that must also have these versions; 0 is any.
     pub(crate) fn with_versions(source: Arc<dyn Source>, objects: Vec<(String, u64, u64)>) -> Self {
         let open = objects.iter().map(|_| OnceLock::new()).collect();
-        Shelf { source, objects, open, kept: AtomicUsize::new(0), most: most_open() }
+        OpenObjects { source, objects, open, kept: AtomicUsize::new(0), most: most_open() }
     }
 
     /// Name of object `number`.
