@@ -13,7 +13,10 @@ from .errors import OptionError
 from .samplers import Balanced, Block, Buckets, Order, Random, Split, Weighted
 from .samplers.epochs import Timetable
 from .transforms.apply import specs
+from .transforms.function import Python
+from .transforms.mix import batch_specs
 from .transforms.policy import flat
+from .transforms.views import MultiCrop, Yoked, unyoked
 
 __all__ = ["by_field", "core_options", "draws", "images", "timetable"]
 
@@ -47,7 +50,10 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
     if fields is not None:
         options["fields"] = fields
     options["shuffle"], options["sampler"], numbers = _order(knobs, dataset)
-    options["transforms"] = _transforms(knobs["transforms"], dataset)
+    options["transforms"] = _transforms(knobs["transforms"], dataset, knobs["targets"])
+    options["batch_transforms"] = _mixed(knobs, dataset)
+    options["repeats"], options["return_params"] = knobs["repeats"], knobs["return_params"]
+    options["targets"] = {field: target.to_spec() for field, target in (knobs["targets"] or {}).items()}
     return options, numbers
 
 
@@ -64,10 +70,15 @@ def draws(knobs: Mapping[str, Any], dataset: Dataset) -> bool:
     sampler = knobs["sampler"]
     drawn = isinstance(sampler, (Order, Random, Block, Balanced, Weighted)) or isinstance(dataset, Mix)
     drawn = drawn or (isinstance(sampler, Buckets) and sampler.shuffle) or knobs["shuffle"] is not False
-    return drawn or any(_is_random(value) for value in by_field(knobs["transforms"], dataset).values())
+    drawn = drawn or bool(knobs["batch_transforms"])
+    return drawn or any(
+        _is_random(value) for value in by_field(knobs["transforms"], dataset, knobs["targets"]).values()
+    )
 
 
 def _is_random(value: Any) -> bool:
+    if isinstance(value, Yoked):
+        return True
     if isinstance(value, Mapping):
         return any(_is_random(ops) for ops in value.values())
     return any(getattr(op, "random", False) for op in flat(value))
@@ -90,17 +101,48 @@ def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, A
     return {False: "off", "block": "block"}.get(shuffle, "full"), None, None
 
 
-def _transforms(transforms: Any, dataset: Dataset) -> dict[str, Any]:
-    return {field: _field_transforms(field, value) for field, value in by_field(transforms, dataset).items()}
+def _transforms(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | None) -> dict[str, Any]:
+    found = by_field(transforms, dataset, targets)
+    if targets:
+        _check_followed(found)
+    return {field: _field_transforms(field, value) for field, value in found.items()}
 
 
-def by_field(transforms: Any, dataset: Dataset) -> Mapping[str, Any]:
-    """Transforms by image field; a list is that of the only one."""
+def _mixed(knobs: Mapping[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
+    """What samples do to each other."""
+    found = batch_specs(knobs["batch_transforms"] or [])
+    lists = [
+        ops
+        for value in by_field(knobs["transforms"], dataset, knobs["targets"]).values()
+        for ops in (value.values() if isinstance(value, Mapping) else (value,))
+    ]
+    python = any(isinstance(op, Python) for ops in lists if not isinstance(ops, Yoked) for op in flat(ops))
+    if found and (python or knobs["map"] is not None):
+        raise OptionError(
+            "batch_transforms: functions (map=, T.Python) run after the engine has made its rows; mix in batch_map="
+        )
+    if knobs["repeats"] > 1 and not knobs["shuffle"] and knobs["sampler"] is None and not isinstance(dataset, Mix):
+        raise OptionError(
+            "repeats: an epoch stays as long as before and so shows fewer samples; without shuffle=True or a sampler "
+            "they would be the same ones in every epoch"
+        )
+    return found
+
+
+def _check_followed(transforms: Mapping[str, Any]) -> None:
+    for field, value in transforms.items():
+        for ops in value.values() if isinstance(value, Mapping) else (value,):
+            if not isinstance(ops, Yoked) and any(isinstance(op, Python) for op in flat(ops)):
+                raise OptionError(f"targets: {field} goes through T.Python, and what that moves targets cannot follow")
+
+
+def by_field(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Transforms by image field; a list is that of the only one that is no target."""
     if transforms is None:
         return {}
-    if isinstance(transforms, Mapping):
+    if isinstance(transforms, Mapping) and not isinstance(transforms, MultiCrop):
         return transforms
-    found = [name for name, kind in dataset.schema.items() if kind == "image"]
+    found = [name for name, kind in dataset.schema.items() if kind == "image" and name not in (targets or ())]
     if len(found) != 1:
         raise OptionError(f"transforms: a list is for a data set with one image field; this one has {found}")
     return {found[0]: transforms}
@@ -108,12 +150,13 @@ def by_field(transforms: Any, dataset: Dataset) -> Mapping[str, Any]:
 
 def _field_transforms(field: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {view: specs(f"{field}.{view}", leading(ops)) for view, ops in value.items()}
+        return {view: specs(f"{field}.{view}", leading(ops)) for view, ops in unyoked(field, value).items()}
     return specs(field, leading(value))
 
 
 def images(knobs: Mapping[str, Any], dataset: Dataset) -> list[str]:
     """Image fields that arrive decoded."""
     wanted = dataset.schema if knobs["fields"] is None else knobs["fields"]
-    decoded = knobs["decode"] != "none"
-    return [name for name, kind in dataset.schema.items() if decoded and kind == "image" and name in wanted]
+    decoded, targets = knobs["decode"] != "none", knobs["targets"] or ()
+    there = [name for name, kind in dataset.schema.items() if kind == "image" and name in wanted]
+    return [name for name in there if decoded and name not in targets]

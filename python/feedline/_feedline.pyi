@@ -22,9 +22,13 @@ __all__ = [
     "convert",
     "convert_targets",
     "convert_task",
+    "draw_params",
     "kind_of",
     "merge_packs",
     "missing_parts",
+    "move_boxes",
+    "move_keypoints",
+    "move_mask",
     "pack",
     "plan_pack",
     "replay",
@@ -175,6 +179,22 @@ def replay(
     params: str, pixels: bytes, size: tuple[int, int], dtype: str, memory_format: str
 ) -> tuple[bytes, list[int]]:
     """Does what an earlier run drew (JSON) to an image of the same size."""
+
+def draw_params(transforms: str, size: tuple[int, int], origin: tuple[int, int], samples: list[int]) -> list[str]:
+    """What is drawn for images of one size, as JSON, one text per sample."""
+
+def move_mask(
+    params: str, mask: bytes, size: tuple[int, int], dtypes: tuple[str, str], fill: int
+) -> tuple[bytes, list[int]]:
+    """Does to a mask what was drawn (JSON) for its image."""
+
+def move_boxes(
+    params: str, boxes: list[tuple[float, float, float, float]], size: tuple[int, int], rules: str
+) -> tuple[list[list[float]], list[int]]:
+    """Does to boxes what was drawn (JSON) for their image; those that are left, and which they were."""
+
+def move_keypoints(params: str, values: list[float], each: int, size: tuple[int, int]) -> list[float]:
+    """Does to points of `each` numbers what was drawn (JSON) for their image."""
 
 def transform_names() -> list[str]:
     """Every transform the engine knows."""

@@ -12,7 +12,9 @@ from ._paths import Uri
 from .errors import OptionError
 from .samplers import Indices, Sampler
 from .samplers.epochs import HasIndices
-from .transforms import Transform
+from .transforms import BatchTransform, Transform
+from .transforms.mix import batch_specs
+from .transforms.targets import Target
 
 __all__ = [
     "DEFAULTS",
@@ -81,6 +83,23 @@ def _transforms(name: str, value: Any) -> Any:
             text(f"{name}: name of a field", field)
         return value
     return listed(name, value, "a list of feedline.transforms, or a dict of such lists by field")
+
+
+def _batch_transforms(name: str, value: Any) -> Any:
+    found = listed(name, [value] if isinstance(value, BatchTransform) else value, "a list of T.MixUp and the like")
+    batch_specs(found)
+    return found
+
+
+def _targets(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        refuse(name, value, "a dict of T.Mask, T.Boxes and T.Keypoints by field")
+    for called, target in value.items():
+        text(f"{name}: name of a field", called)
+        if not isinstance(target, Target):
+            hint = " (call it: add parentheses)" if isinstance(target, type) and issubclass(target, Target) else ""
+            raise OptionError(f"{name}: {called}: {shown(target)} is no T.Mask, T.Boxes or T.Keypoints{hint}")
+    return dict(value)
 
 
 def _named(name: str, value: Any, *, known: tuple[str, ...]) -> str:
@@ -162,6 +181,29 @@ class KnobArguments(TypedDict, total=False):
         Knob(
             _transforms, "a list for the image field, or a dict by field; a dict in it for several views", default=None
         ),
+    ]
+    targets: Annotated[
+        Mapping[str, Target] | None,
+        Knob(
+            maybe(_targets),
+            "fields that move with the image: a dict of `T.Mask`, `T.Boxes`, `T.Keypoints` by field",
+            default=None,
+        ),
+    ]
+    batch_transforms: Annotated[
+        Sequence[Any] | None,
+        Knob(
+            maybe(_batch_transforms),
+            "what samples do to each other: a list of `T.MixUp`, `T.CutMix`, `T.Mosaic` and the like",
+            default=None,
+        ),
+    ]
+    repeats: Annotated[
+        int,
+        Knob(partial(whole, low=1, high=2**16), "how often each sample comes in a row, with new draws", default=1),
+    ]
+    return_params: Annotated[
+        bool, Knob(flag, 'batches say what was drawn: `batch["image.params"]`, for `T.replay`', default=False)
     ]
     fields: Annotated[Sequence[str] | None, Knob(maybe(texts), "load only these", default=None)]
     num_workers: Annotated[

@@ -19,6 +19,7 @@ from ._checks import listed, real, refuse, whole
 from ._dataset import Dataset, Mix
 from ._engine import by_field, core_options, draws, images, timetable
 from ._knobs import KNOBS, KnobArguments, Knobs, KnobValues, checked, described
+from ._left_out import warn_left_out
 from ._lookalike import LooksLikeDataLoader
 from ._opening import open as open_dataset
 from ._options import LoaderOptions
@@ -29,6 +30,7 @@ from ._running import Batches, Progress
 from ._signatures import Called
 from .errors import OptionError, StateError
 from .samplers.given import understood
+from .transforms.views import MultiCrop
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -114,7 +116,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         spec, numbers = core_options(self._knobs, self._dataset)
         if self._timetable is not None:
             spec["sampler"] = self._timetable.spec()
-        by_fields = by_field(self._knobs["transforms"], self._dataset)
+        by_fields = by_field(self._knobs["transforms"], self._dataset, self._knobs["targets"])
+        warn_left_out(self._knobs, self._dataset, by_fields)
         self._callables = Callables.of(self._knobs, by_fields, images(self._knobs, self._dataset))
         if self._callables is not None:
             spec["pixels"] = self._callables.pixels
@@ -368,7 +371,11 @@ def _resolve(knobs: KnobValues, dataset: Dataset) -> KnobValues:
     """Knobs with everything found out that can be found out once: ranks and sampler."""
     rank, world_size = discover(knobs["rank"], knobs["world_size"])
     sampler = understood(knobs["sampler"], len(dataset))
-    return Knobs(**{**knobs, "rank": rank, "world_size": world_size, "sampler": sampler})
+    transforms = knobs["transforms"]
+    if isinstance(transforms, MultiCrop):
+        transforms = by_field(transforms, dataset, knobs["targets"])
+    found = {"rank": rank, "world_size": world_size, "sampler": sampler, "transforms": transforms}
+    return Knobs(**{**knobs, **found})
 
 
 def _plain(value: Any) -> Any:

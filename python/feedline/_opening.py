@@ -12,6 +12,7 @@ from . import _feedline
 from ._checks import choice, flag, listed, mapping, maybe, refuse, shown, text
 from ._dataset import Dataset
 from ._hub import is_hub, located
+from ._partners import annotated, by_stem
 from ._paths import Uri, local_text
 from ._rows import check_schema, is_frame, is_rows
 from ._signatures import called
@@ -37,6 +38,7 @@ def open(  # noqa: A001 - the public contract names it so
     root: Uri | None = None,
     schema: Mapping[str, str] | None = None,
     follow_links: bool = False,
+    annotations: Uri | None = None,
 ) -> Dataset:
     """Opens data where they lie: a folder of images, a pack, tar files, a zip, a table.
 
@@ -51,6 +53,11 @@ def open(  # noqa: A001 - the public contract names it so
 
     `hf://datasets/ORG/NAME[@REVISION][/PATH]` are files on the Hugging Face hub, of the commit that the revision is
     when it is opened; the token is where `huggingface_hub` has it.
+
+    `{"image": "images/", "mask": "masks/"}` joins files of the same name in sister folders; files without a partner are
+    left out with a warning. With `annotations`, images of a folder come with `boxes` and `label` of their objects:
+    COCO's file (`"instances.json"`; boxes as corners), a folder of Pascal VOC's `.xml` (corners), or one of YOLO's
+    `.txt` (middle and size, as shares: `T.Boxes("cxcywh", normalized=True)`).
 
     Some formats ask more. `split` picks one of several parts (`train`, `test`). Fields that are Python pickles are
     refused unless `allow_pickle`, since reading one can run any code; `ds[i]` then unpickles them, a loader hands out
@@ -75,6 +82,11 @@ def open(  # noqa: A001 - the public contract names it so
     }
     text("format", format)
     picked, kinds, storage = _picked(fields), check_schema(schema), storage_text(storage_options, cache_dir)
+    if annotations is not None or isinstance(uri, Mapping):
+        refuse_unused(format=format, root=root, schema=schema, **reading)
+        if annotations is None:
+            return Dataset(by_stem(uri, picked, storage))
+        return Dataset(annotated(uri, annotations, picked, storage))
     if is_hugging_face(uri):
         refuse_unused(format=format, root=root, schema=schema, **reading)
         return Dataset(hugging_face(uri, picked, storage))

@@ -39,6 +39,7 @@ class Converter:
         }[self._output]
         self._move = _mover(self._output, knobs)
         self._views = _views(knobs["transforms"])
+        self._params = knobs["return_params"]
         self._tuple = knobs["as_tuple"]
 
     def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> Any:
@@ -94,6 +95,8 @@ class Converter:
         Unless the user says otherwise: ragged, text as a list, and images of buckets stacked.
         """
         usual = "list" if meaning == "text" else "ragged"
+        if self._params and meaning == "json" and ".params" in name:
+            return "list"
         if not isinstance(self._collate, Mapping):
             return self._collate or usual
         field, _ = self._views.get(name, (name, ""))

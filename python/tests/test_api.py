@@ -92,4 +92,4 @@ def test_nothing_is_imported_that_is_not_there():
     found = {p.stem for p in here.glob("*.py")} | {p.parent.name for p in here.glob("*/__init__.py")}
     open_to_all = {name for name in found if not name.startswith("_")}
     frameworks = {"dask", "huggingface", "jax", "keras", "lightning", "ray", "spark", "timm", "torch", "torchdata"}
-    assert open_to_all == {"errors", "samplers", "simulate", "transforms"} | frameworks
+    assert open_to_all == {"errors", "recipes", "samplers", "simulate", "transforms"} | frameworks

@@ -657,6 +657,42 @@ def test_a_loader_is_where_a_dataloader_is(tiny):
     assert len(results) == 3
 
 
+@knob("targets")
+def test_targets():
+    """masks, boxes and keypoints move with their image"""
+    rows = [{"image": np.zeros((8, 8, 3), np.uint8), "mask": np.eye(8, dtype=np.uint8)}]
+    flip = {"transforms": {"image": [T.RandomHorizontalFlip(1.0)]}, "output": "numpy"}
+    batch = next(iter(fl.Loader(fl.open(rows, schema={"mask": "array"}), targets={"mask": T.Mask()}, **flip)))
+    assert (batch["mask"][0] == np.eye(8)[:, ::-1]).all()
+
+
+@knob("batch_transforms")
+def test_batch_transforms(tiny):
+    """samples are mixed with their neighbours in the order, and labels become shares"""
+    knobs = {"batch_size": 4, "transforms": [T.Resize((8, 8))], "output": "numpy"}
+    mixed = next(iter(fl.Loader(tiny, batch_transforms=[T.MixUp(1.0, 2)], **knobs)))
+    plain = next(iter(fl.Loader(tiny, **knobs)))
+    assert mixed["label"].shape == (4, 2)
+    assert not (mixed["image"] == plain["image"]).all()
+
+
+@knob("repeats")
+def test_repeats(tiny):
+    """each sample comes this many times in a row, with draws of its own; an epoch shows fewer samples"""
+    knobs = {"batch_size": 4, "transforms": [T.RandomResizedCrop(8)], "output": "numpy", "shuffle": True}
+    batches = list(fl.Loader(tiny, repeats=2, **knobs))
+    index = np.concatenate([batch["index"] for batch in batches])
+    assert (index[::2] == index[1::2]).all()
+    assert not (batches[0]["image"][0] == batches[0]["image"][1]).all()
+
+
+@knob("return_params")
+def test_return_params(tiny):
+    """`batch["image.params"]` says what was drawn for each image; `T.replay` does it again"""
+    batch = next(iter(fl.Loader(tiny, transforms=[T.RandomResizedCrop(8)], return_params=True, output="numpy")))
+    assert [params["actions"][0]["do"] for params in batch["image.params"]] == ["Crop"] * 20
+
+
 def test_every_knob_has_a_test():
     table = subprocess.run(
         [sys.executable, ROOT / "tools/options_table.py"], capture_output=True, text=True, check=True

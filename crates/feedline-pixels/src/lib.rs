@@ -4,6 +4,7 @@
 //! thread, draws no random number (noise is a function of the seed it is given), and gives the same bytes for the same input on every CPU. The engine (crate
 //! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
 
+mod blend;
 mod blur;
 mod box_blur;
 mod clahe;
@@ -39,6 +40,7 @@ mod warp;
 mod whole;
 pub mod yuv;
 
+pub use blend::{RowForm, blend_pair, copy_box, copy_marked, exchange_boxes};
 pub use blur::Gaussian;
 pub use clahe::Clahe;
 pub use colour::{RowOp, Table};
@@ -50,7 +52,7 @@ pub use filter2d::Kernel;
 pub use geometry::{Geometry, Window};
 pub use mask::{Background, Boxes, Fade, Scene};
 pub use mixture::Mixture;
-pub use nearest::Nearest;
+pub use nearest::{LabelType, Nearest, widen_labels};
 pub use noise::{GaussianNoise, SaltAndPepper};
 pub use normalize::{Dtype, Finish, Normalise, TensorLayout};
 pub use opponent::{Opponent, OpponentRunner};

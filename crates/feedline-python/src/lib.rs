@@ -54,6 +54,10 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pack::run_cli, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::apply, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::draw_params, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::move_mask, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::move_boxes, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::move_keypoints, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::transform_names, module)?)?;
     Ok(())
 }

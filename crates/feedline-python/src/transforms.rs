@@ -1,7 +1,8 @@
 //! Transforms on one image.
 
-use feedline::apply::{Applied, DrawFrom, ImageOps};
+use feedline::apply::{Applied, DrawFrom, ImageOps, Moved};
 use feedline::field::MemoryFormat;
+use feedline::transform::Boxes;
 use feedline::{DType, Transform};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -34,6 +35,25 @@ pub(crate) fn apply<'py>(
     Ok((made(py, &applied), params))
 }
 
+/// What is drawn for images of one size, as JSON, one text per sample. `origin` is seed and epoch.
+#[pyfunction]
+pub(crate) fn draw_params(
+    py: Python<'_>,
+    transforms: &str,
+    size: (u32, u32),
+    origin: (u64, u64),
+    samples: Vec<u64>,
+) -> PyResult<Vec<String>> {
+    let transforms: Vec<Transform> = serde_json::from_str(transforms)
+        .map_err(|e| feedline::Error::option("transforms", e.to_string()))
+        .or_raise()?;
+    let (dtype, format) = (DType::F32, MemoryFormat::ChannelsFirst);
+    let ops = ImageOps::new("Augment", &transforms, (0, 0), dtype, format).or_raise()?;
+    let (seed, epoch) = origin;
+    let drawn = |sample: &u64| ops.drawn_params(size, DrawFrom { seed, epoch, sample: *sample });
+    py.detach(|| samples.iter().map(drawn).collect::<feedline::Result<Vec<String>>>()).or_raise()
+}
+
 /// Does what an earlier run drew (JSON) to an image of the same size.
 #[pyfunction]
 pub(crate) fn replay<'py>(
@@ -47,6 +67,51 @@ pub(crate) fn replay<'py>(
     let (dtype, format) = form(dtype, memory_format)?;
     let applied = py.detach(|| feedline::apply::replay(params, pixels, size, dtype, format)).or_raise()?;
     Ok(made(py, &applied))
+}
+
+/// Does to a mask what was drawn (JSON) for its image: numbers of `dtype`, row by row, become those of `to`.
+#[pyfunction]
+pub(crate) fn move_mask<'py>(
+    py: Python<'py>,
+    params: &str,
+    mask: &[u8],
+    size: (u32, u32),
+    dtypes: (&str, &str),
+    fill: i64,
+) -> PyResult<Made<'py>> {
+    let named = |name: &str| serde_json::from_value::<DType>(name.into());
+    let (Ok(from), Ok(to)) = (named(dtypes.0), named(dtypes.1)) else {
+        return Err(feedline::Error::option("mask", format!("no mask of {}", dtypes.0))).or_raise();
+    };
+    let moved = Moved::new(params, size).or_raise()?;
+    let applied = py.detach(|| moved.mask(mask, from, fill, to)).or_raise()?;
+    Ok(made(py, &applied))
+}
+
+/// Does to boxes what was drawn (JSON) for their image; `rules` is JSON. Gives those that are left and which they were.
+#[pyfunction]
+pub(crate) fn move_boxes(
+    params: &str,
+    boxes: Vec<[f64; 4]>,
+    size: (u32, u32),
+    rules: &str,
+) -> PyResult<(Vec<[f64; 4]>, Vec<usize>)> {
+    let rules: Boxes = serde_json::from_str(rules)
+        .map_err(|e| feedline::Error::option("boxes", e.to_string()))
+        .or_raise()?;
+    Moved::new(params, size).and_then(|moved| moved.boxes(&rules, &boxes)).or_raise()
+}
+
+/// Does to points of `each` numbers what was drawn (JSON) for their image.
+#[pyfunction]
+pub(crate) fn move_keypoints(
+    params: &str,
+    mut values: Vec<f64>,
+    each: usize,
+    size: (u32, u32),
+) -> PyResult<Vec<f64>> {
+    Moved::new(params, size).and_then(|moved| moved.keypoints(each, &mut values)).or_raise()?;
+    Ok(values)
 }
 
 /// Every transform the engine knows.

@@ -7,8 +7,10 @@ use feedline_pixels::{Finish, ImageRef, PixelLayout, Size};
 
 use crate::error::{Error, Location, Result, Stage};
 use crate::field::{DType, MemoryFormat};
-use crate::render::Runner;
-use crate::transform::{ImagePlan, Params, Program, SampleKey, Transform, finish};
+use crate::render::{LabelRunner, Runner, label_type, plane};
+use crate::transform::{
+    Boxes, ImagePlan, Mover, Params, Program, SampleKey, Transform, finish, read_boxes, write_box,
+};
 
 /// A checked list of transforms, to be applied to one image at a time. Scratch memory is kept from one image to the next.
 #[derive(Clone, Debug)]
@@ -143,6 +145,11 @@ impl ImageOps {
         Ok((self.apply(pixels, height, width, from)?, params))
     }
 
+    /// What is drawn for an image of this height and width, as JSON for [`replay`].
+    pub fn drawn_params(&self, (height, width): (u32, u32), from: DrawFrom) -> Result<String> {
+        Ok(self.draw(height, width, from)?.scratch.params.to_json())
+    }
+
     fn bad(&self, sample: u64, reason: String) -> Error {
         Error::sample(
             Location::default().with_sample(sample).with_field(&self.name),
@@ -167,6 +174,52 @@ pub fn replay(
     let (normalize, channels) = params.finish();
     let finish = finish(dtype, format, normalize, channels).map_err(bad)?;
     run(&params, pixels, size, &finish).map_err(bad)
+}
+
+/// What was drawn for an image of a known size, ready to be done to what belongs to it.
+#[derive(Debug)]
+pub struct Moved {
+    program: Program,
+    image: Size,
+}
+
+impl Moved {
+    /// Reads what [`ImageOps::apply_recorded`] wrote for an image of this height and width.
+    pub fn new(params: &str, (height, width): (u32, u32)) -> Result<Self> {
+        let (image, mut program) = (Size::new(width, height), Program::default());
+        let params = Params::from_json(params, image).map_err(|reason| Error::option("params", reason))?;
+        params.plan(image, &mut program);
+        Ok(Moved { program, image })
+    }
+
+    /// A mask of `dtype`, dense, row by row, as numbers of type `to`.
+    pub fn mask(&self, bytes: &[u8], dtype: DType, fill: i64, to: DType) -> Result<Applied> {
+        let bad = |reason: String| Error::option("mask", reason);
+        let Size { width, height } = self.image;
+        let (mut scratch, kind) = (Vec::new(), label_type(to));
+        let found = plane(dtype, bytes, (u64::from(height), u64::from(width)), &mut scratch).map_err(bad)?;
+        let output = self.program.output;
+        let mut out = zeroed(output.area() as usize * kind.bytes()).map_err(bad)?;
+        let mut runner = LabelRunner::new(u64::MAX);
+        let done = runner.run(found, self.image, &self.program, (fill, kind), &mut out);
+        done.map_err(|e| bad(e.to_string()))?;
+        Ok(Applied { shape: vec![u64::from(output.height), u64::from(output.width)], bytes: out })
+    }
+
+    /// Boxes as `rules` write them: those that are left, and which they were.
+    pub fn boxes(&self, rules: &Boxes, boxes: &[[f64; 4]]) -> Result<(Vec<[f64; 4]>, Vec<usize>)> {
+        let given: Vec<[f64; 4]> = boxes.iter().map(|four| read_boxes(rules, *four, self.image)).collect();
+        let kept = Mover::default().boxes(&self.program, self.image, rules, &given);
+        let kept = kept.map_err(|e| Error::option("boxes", e.to_string()))?;
+        let written = kept.iter().map(|kept| write_box(rules, kept.corners, self.program.output));
+        Ok((written.collect(), kept.iter().map(|kept| kept.number).collect()))
+    }
+
+    /// Points of `each` numbers, in place.
+    pub fn keypoints(&self, each: usize, values: &mut [f64]) -> Result<()> {
+        let moved = Mover::default().keypoints(&self.program, self.image, each, values);
+        moved.map_err(|e| Error::option("keypoints", e.to_string()))
+    }
 }
 
 fn check(pixels: &[u8], Size { width, height }: Size) -> std::result::Result<(), String> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Result};
 use crate::field::{DType, MemoryFormat};
-use crate::transform::Transform;
+use crate::transform::{BatchTransform, Target, Transform};
 
 /// Processes that can share an epoch: more than there are anywhere, and batches of all of them can still be counted.
 const MOST_RANKS: u64 = 1 << 32;
@@ -234,6 +234,14 @@ pub struct LoaderOptions {
     pub sampler: Option<Sampler>,
     /// Transforms by image field.
     pub transforms: BTreeMap<String, FieldTransforms>,
+    /// Fields that move with an image's geometry.
+    pub targets: BTreeMap<String, Target>,
+    /// What samples of a batch do to each other.
+    pub batch_transforms: Vec<BatchTransform>,
+    /// How often each sample comes, one after the other, each time with draws of its own.
+    pub repeats: u64,
+    /// Whether batches say what was drawn for every image.
+    pub return_params: bool,
     /// Image columns that come as 8-bit rows × columns × channels, whatever `dtype` and `memory_format` say: for a
     /// consumer that goes on with the pixels.
     pub pixels: Vec<String>,
@@ -281,6 +289,10 @@ impl Default for LoaderOptions {
             drop_last: false,
             sampler: None,
             transforms: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            batch_transforms: Vec::new(),
+            repeats: 1,
+            return_params: false,
             pixels: Vec::new(),
             fields: None,
             num_workers: 0,
@@ -327,6 +339,12 @@ setters! {
     with_drop_last: drop_last = bool;
     /// Which samples in which order, instead of `shuffle`.
     with_sampler: sampler = Sampler;
+    /// What samples of a batch do to each other.
+    with_batch_transforms: batch_transforms = Vec<BatchTransform>;
+    /// How often each sample comes, one after the other.
+    with_repeats: repeats = u64;
+    /// Whether batches say what was drawn for every image.
+    with_return_params: return_params = bool;
     /// Image columns that come as 8-bit rows × columns × channels.
     with_pixels: pixels = Vec<String>;
     /// Load only these fields.
@@ -363,6 +381,12 @@ impl LoaderOptions {
     /// One list of transforms for the field `field`.
     pub fn with_transforms(mut self, field: impl Into<String>, transforms: Vec<Transform>) -> Self {
         self.transforms.insert(field.into(), FieldTransforms::Single(transforms));
+        self
+    }
+
+    /// The field `field` moves with the image.
+    pub fn with_target(mut self, field: impl Into<String>, target: Target) -> Self {
+        self.targets.insert(field.into(), target);
         self
     }
 
@@ -437,6 +461,9 @@ impl LoaderOptions {
         }
         if self.sampler.is_some() && self.shuffle != Shuffle::Off {
             return bad("sampler", "already gives the order; leave shuffle off".to_owned());
+        }
+        if !(1..=1 << 16).contains(&self.repeats) {
+            return bad("repeats", format!("{} is not between 1 and 65536", self.repeats));
         }
         if self.max_pixels == 0 {
             return bad("max_pixels", "must be at least 1".to_owned());

@@ -52,7 +52,11 @@ const KERNELS: Table = &[
     ("yuv", &["cpu", "jpeg", "view"]),
     ("decode", &["jpeg", "orient", "room", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
-    ("nearest", &["cpu", "geometry", "orient", "resize", "room", "view", "warp", "whole"]),
+    (
+        "nearest",
+        &["cpu", "geometry", "orient", "patches", "resize", "room", "sample", "view", "warp", "whole"],
+    ),
+    ("blend", &["normalize", "view"]),
     ("noise", &["view"]),
     ("box_blur", &["room", "view"]),
     ("filter2d", &["view"]),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from .albumentations import from_albumentations
 from .apply import apply, replay
-from .base import Transform
+from .base import BatchTransform, Transform
 from .bends import (
     ElasticTransform,
     OpticalDistortion,
@@ -64,6 +64,7 @@ from .geometric import (
     Resize,
     ResizedCenterCrop,
 )
+from .mix import CopyPaste, CutMix, LabelSmoothing, MixUp, Mosaic, OneHot
 from .pixel import GaussianBlur, Normalize, RandomErasing, ToTensor
 from .policy import (
     AugMix,
@@ -98,6 +99,7 @@ from .sizes import (
     ScaleJitter,
     TenCrop,
 )
+from .targets import Boxes, Keypoints, Mask
 from .tints import (
     CLAHE,
     ChannelDropout,
@@ -110,12 +112,15 @@ from .tints import (
     RandomSaturation,
     RGBShift,
 )
+from .views import MultiCrop, Yoked
 
 __all__ = [
     "CLAHE",
     "JPEG",
     "AugMix",
     "AutoAugment",
+    "BatchTransform",
+    "Boxes",
     "BucketResize",
     "CenterCrop",
     "ChannelDropout",
@@ -123,6 +128,8 @@ __all__ = [
     "CoarseDropout",
     "ColorJitter",
     "Compose",
+    "CopyPaste",
+    "CutMix",
     "Cutout",
     "Defocus",
     "ElasticTransform",
@@ -131,9 +138,16 @@ __all__ = [
     "GaussianNoise",
     "Grayscale",
     "GridMask",
+    "Keypoints",
+    "LabelSmoothing",
     "Letterbox",
+    "Mask",
+    "MixUp",
+    "Mosaic",
     "MotionBlur",
+    "MultiCrop",
     "Normalize",
+    "OneHot",
     "OpticalDistortion",
     "PILGaussianBlur",
     "Pad",
@@ -193,6 +207,7 @@ __all__ = [
     "ToTensor",
     "Transform",
     "TrivialAugmentWide",
+    "Yoked",
     "apply",
     "from_albumentations",
     "from_json",

@@ -14,10 +14,12 @@ from feedline._checks import choice, flag, refuse, shown, whole
 from feedline.errors import OptionError
 
 from .base import Transform
+from .followers import Followers
 from .function import Python
 from .pixel import Normalize
 from .policy import flat
 from .scenes import RGBToLGN, RGBToMagno
+from .targets import Target
 
 __all__ = ["apply", "replay", "specs"]
 
@@ -53,6 +55,11 @@ def apply(
     epoch: int = 0,
     index: int = 0,
     dtype: str | None = None,
+    mask: Any = None,
+    boxes: Any = None,
+    keypoints: Any = None,
+    labels: Any = None,
+    targets: Mapping[str, Target] | None = None,
     return_params: bool = False,
 ) -> Any:
     """Does `ops` to one image, exactly as a loader with this seed does in this epoch to the sample of this index.
@@ -60,6 +67,10 @@ def apply(
     `image` is a NumPy array (height, width, channels), a PIL image or a torch tensor (channels, height, width), of
     bytes; the result is of the same kind. `dtype` is that of the result: `"uint8"` unless the list normalises, then
     `"float32"`. With `return_params=True` the result comes with what was drawn, plain data for `replay`.
+
+    `mask` (rows, columns), `boxes` `[n, 4]` and `keypoints` `[n, 2]` or `[n, 3]` move with the image; the result is
+    then a tuple of the image and those that were given, in this order, and `labels`, one per box, of the boxes that
+    are left. `targets` says more of them: `{"mask": T.Mask(fill=255), "boxes": T.Boxes("xywh")}`.
 
     >>> import numpy as np
     >>> from feedline import transforms as T
@@ -78,12 +89,31 @@ def apply(
     made, params = _feedline.apply(text, pixels.tobytes(), size, origin, chosen, _format(kind))
     if with_params and len(made[1]) > len("hwc"):
         raise OptionError("return_params: several crops of one image have no one list of what was done")
-    result = _result(made, kind, chosen)
-    return (result, json.loads(params)) if with_params else result
+    followers = Followers(mask, boxes, keypoints, labels, targets)
+    if followers.given and len(made[1]) > len("hwc"):
+        raise OptionError("targets: FiveCrop and TenCrop make several images of one; targets have no place in them")
+    if followers.given:
+        followers.check(ops)
+    moved = followers.moved(params, size)
+    results = (_result(made, kind, chosen), *moved, *([json.loads(params)] if with_params else []))
+    return results if len(results) > 1 else results[0]
 
 
-def replay(params: Any, image: Any, *, dtype: str | None = None) -> Any:
+def replay(
+    params: Any,
+    image: Any,
+    *,
+    dtype: str | None = None,
+    mask: Any = None,
+    boxes: Any = None,
+    keypoints: Any = None,
+    labels: Any = None,
+    targets: Mapping[str, Target] | None = None,
+) -> Any:
     """Does to an image of the same size what `apply(..., return_params=True)` drew, without any chance.
+
+    Masks, boxes and keypoints move with it as in `apply`. What a loader with `return_params=True` says of a sample is
+    done again by the same call.
 
     >>> import numpy as np
     >>> from feedline import transforms as T
@@ -103,7 +133,8 @@ def replay(params: Any, image: Any, *, dtype: str | None = None) -> Any:
     except (TypeError, ValueError) as error:
         raise OptionError(f"params: not what T.apply(..., return_params=True) gave: {error}") from error
     made = _feedline.replay(text, pixels.tobytes(), size, chosen, _format(kind))
-    return _result(made, kind, chosen)
+    moved = Followers(mask, boxes, keypoints, labels, targets).moved(text, size)
+    return (_result(made, kind, chosen), *moved) if moved else _result(made, kind, chosen)
 
 
 def _dtype(given: str | None, *, normalises: bool) -> str:

@@ -14,7 +14,7 @@ from feedline.errors import OptionError
 if TYPE_CHECKING:
     from .policy import Compose
 
-__all__ = ["Fill", "Interpolation", "Size", "Transform"]
+__all__ = ["BatchTransform", "Fill", "Interpolation", "Size", "Transform"]
 
 Own = TypeVar("Own", bound="Transform")
 Size = int | Sequence[int]
@@ -57,6 +57,20 @@ class Transform(metaclass=Called):
         if not isinstance(other, Transform):
             return NotImplemented
         return Compose([self, other])
+
+
+class BatchTransform(metaclass=Called):
+    """The base of what `Loader(batch_transforms=...)` takes.
+
+    Partners are neighbours in the epoch's order, so a rank's `batch_size` must be a multiple of two (of four for
+    `Mosaic`). What is drawn depends on (seed, epoch, position) alone: not on threads, ranks or where a run was resumed.
+    """
+
+    def to_spec(self) -> dict[str, Any]:
+        """As plain data."""
+        spec: dict[str, Any] = {"op": type(self).__name__}
+        spec.update({field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
+        return spec
 
 
 class Chance(Transform):

@@ -10,7 +10,17 @@ from typing import Any, ClassVar, Literal
 from feedline._checks import choice, flag, listed, real, shown, whole
 from feedline.errors import OptionError
 
-from .base import LARGEST, Fill, Transform, colour, counts, probability, set_fields, tensor_interpolation
+from .base import (
+    LARGEST,
+    BatchTransform,
+    Fill,
+    Transform,
+    colour,
+    counts,
+    probability,
+    set_fields,
+    tensor_interpolation,
+)
 
 __all__ = [
     "AugMix",
@@ -33,6 +43,8 @@ WarpInterpolation = Literal["nearest", "bilinear"]
 def _members(where: str, transforms: Sequence[Transform]) -> tuple[Transform, ...]:
     allowed = "a list of feedline.transforms"
     members = (transforms,) if isinstance(transforms, Transform) else tuple(listed("transforms", transforms, allowed))
+    if where == "RandomChoice" and members and all(isinstance(member, BatchTransform) for member in members):
+        return members
     for member in members:
         if not isinstance(member, Transform):
             raise OptionError(f"transforms: {where}: {shown(member)} is not one of feedline.transforms")

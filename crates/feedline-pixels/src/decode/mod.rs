@@ -17,6 +17,7 @@ mod amount;
 mod bmp;
 pub(crate) mod exif;
 mod gif;
+mod labels;
 mod png;
 mod pnm;
 mod qoi;

@@ -134,7 +134,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
 }
 
 /// The file without the chunks of its animation: a still image does not depend on what is wrong with them.
-fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+pub(super) fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     let animates = |name: &[u8; 4]| matches!(name, b"acTL" | b"fcTL" | b"fdAT");
     if !(Chunks { bytes, at: SIGNATURE }).any(|(name, _)| animates(name)) {
         return Ok(Cow::Borrowed(bytes));
@@ -155,7 +155,7 @@ fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(still))
 }
 
-fn convert(error: DecodingError) -> Error {
+pub(super) fn convert(error: DecodingError) -> Error {
     match error {
         DecodingError::IoError(cause) if cause.kind() == ErrorKind::UnexpectedEof => CODEC.truncated(cause),
         DecodingError::IoError(cause) => CODEC.corrupt(0, cause),

@@ -87,6 +87,28 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
     Ok(PixelLayout::Rgbx)
 }
 
+/// The numbers of a map with one per pixel, as they are: bytes, or two bytes in the machine's order.
+pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout> {
+    let map = read_header(bytes)?;
+    let data = &bytes[map.start..];
+    let count = usize::try_from(map.size.area()).unwrap_or(usize::MAX / 8);
+    if map.kind != Kind::Raw || map.depth != 1 {
+        return Err(CODEC.unsupported("masks are raw maps of one number per pixel (PGM, P5)"));
+    }
+    check_length(&map, data, count)?;
+    let pixels = &mut scratch.pixels;
+    pixels.clear();
+    if map.top <= 255 {
+        room::reserve(pixels, count)?;
+        pixels.extend_from_slice(&data[..count]);
+        return Ok(PixelLayout::Grey8);
+    }
+    room::reserve(pixels, count * 2)?;
+    let pairs = data.as_chunks::<2>().0.iter().take(count);
+    pixels.extend(pairs.flat_map(|pair| u16::from_be_bytes(*pair).to_ne_bytes()));
+    Ok(PixelLayout::Grey16)
+}
+
 /// Refuses what the bytes at hand can never fill.
 fn check_length(map: &Map, data: &[u8], count: usize) -> Result<()> {
     let needed = match map.kind {

@@ -2,7 +2,13 @@
 //! source pixel or the fill, for every [`PixelLayout`](crate::PixelLayout). Which one is what Pillow's nearest filter
 //! takes, as for images.
 
+mod labels;
+mod moves;
+
+pub use labels::{LabelType, widen_labels};
+
 use crate::resize::{Axis, Filter};
+use crate::sample::Field;
 use crate::warp::{self, Warp};
 use crate::whole::{Border, padded, shown};
 use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, Orientation, Result, Size, fit};
@@ -13,6 +19,7 @@ pub struct Nearest {
     columns: Vec<Option<u32>>,
     rows: Vec<Option<u32>>,
     positions: Vec<u32>,
+    field: Field,
 }
 
 impl Nearest {
@@ -25,6 +32,12 @@ impl Nearest {
         fill: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Size> {
+        self.find_places(geometry, from)?;
+        self.gather(from, geometry.output(), fill, out)
+    }
+
+    /// Finds the source column and row of every column and row of the result.
+    fn find_places(&mut self, geometry: &Geometry, from: ImageRef<'_>) -> Result<()> {
         geometry.check()?;
         if geometry.image != from.size {
             return Err(Error::Misuse("the image has another size than its geometry".into()));
@@ -32,12 +45,11 @@ impl Nearest {
         let Geometry { crop, resized, window, .. } = *geometry;
         let horizontal = Axis::new(Filter::Nearest, crop.width, resized.width);
         let vertical = Axis::new(Filter::Nearest, crop.height, resized.height);
-        let Nearest { columns, rows, positions } = self;
+        let Nearest { columns, rows, positions, .. } = self;
         let along = Along { start: window.x, length: window.width, flip: geometry.flip_horizontal };
         along.places(horizontal, (crop.x, resized.width), positions, columns)?;
         let along = Along { start: window.y, length: window.height, flip: geometry.flip_vertical };
-        along.places(vertical, (crop.y, resized.height), positions, rows)?;
-        self.gather(from, geometry.output(), fill, out)
+        along.places(vertical, (crop.y, resized.height), positions, rows)
     }
 
     /// Adds pixels on the left, top, right and bottom.

@@ -9,7 +9,8 @@ pub(super) fn copy(
     (dx, dy): (u32, u32),
     side: u32,
 ) {
-    let (sx, dx, bytes) = (sx as usize * 4, dx as usize * 4, side as usize * 4);
+    let each = from.layout.bytes();
+    let (sx, dx, bytes) = (sx as usize * each, dx as usize * each, side as usize * each);
     for row in 0..side {
         to.row_mut(dy + row)[dx..dx + bytes].copy_from_slice(&from.row(sy + row)[sx..sx + bytes]);
     }

@@ -1,5 +1,6 @@
 //! Smoothed random offsets for every pixel.
 
+use super::{Places, Sample};
 use crate::filter2d::mirrored;
 use crate::noise::{bits, unit};
 use crate::{Result, Size, fit};
@@ -14,6 +15,29 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// Makes the offsets that `sample` needs, if any.
+    pub(crate) fn prepare(&mut self, sample: &Sample) -> Result<()> {
+        match sample.places {
+            Places::Elastic { alpha, sigma, seed } => self.make(sample.output, alpha, sigma, seed),
+            _ => Ok(()),
+        }
+    }
+
+    /// The offsets between pixels, blended; those of the edge outside.
+    pub(super) fn between(&self, x: f64, y: f64) -> (f64, f64) {
+        let (width, height) = (self.width as f64, (self.x.len() / self.width.max(1)) as f64);
+        let (x, y) = (x.clamp(0.0, width - 1.0), y.clamp(0.0, height - 1.0));
+        let (left, top) = (x.floor(), y.floor());
+        let (right, below) = ((left + 1.0).min(width - 1.0), (top + 1.0).min(height - 1.0));
+        let corners = [(left, top), (right, top), (left, below), (right, below)];
+        let (dx, dy) = (x - left, y - top);
+        let weights = [(1.0 - dx) * (1.0 - dy), dx * (1.0 - dy), (1.0 - dx) * dy, dx * dy];
+        corners.iter().zip(weights).fold((0.0, 0.0), |sum, ((x, y), weight)| {
+            let (a, b) = self.at(*x as u32, *y as u32);
+            (sum.0 + weight * f64::from(a), sum.1 + weight * f64::from(b))
+        })
+    }
+
     pub(super) fn make(&mut self, size: Size, alpha: (f32, f32), sigma: (f32, f32), seed: u64) -> Result<()> {
         self.width = size.width as usize;
         let area = size.area() as usize;

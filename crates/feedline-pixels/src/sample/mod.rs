@@ -63,9 +63,7 @@ pub(crate) fn sample(
     from: ImageRef<'_>,
     to: &mut ImageMut<'_>,
 ) -> Result<()> {
-    if let Places::Elastic { alpha, sigma, seed } = sample.places {
-        field.make(to.size, alpha, sigma, seed)?;
-    }
+    field.prepare(sample)?;
     for y in 0..to.size.height {
         let row = to.row_mut(y);
         for (x, pixel) in row.chunks_exact_mut(4).enumerate() {
@@ -81,7 +79,7 @@ pub(crate) fn sample(
 }
 
 /// The place of an output pixel's middle, in pixels from the source's upper left corner.
-fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
+pub(crate) fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
     let (mx, my) = (f64::from(x) + 0.5, f64::from(y) + 0.5);
     match sample.places {
         Places::Map(Map::Affine([a, b, c, d, e, f])) => (a * mx + b * my + c, d * mx + e * my + f),
@@ -102,6 +100,54 @@ fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
             (mx + f64::from(dx), my + f64::from(dy))
         }
     }
+}
+
+/// The source's column and row that a place shows; `None` outside.
+pub(crate) fn nearest_place(size: Size, place: (f64, f64), outside: Outside) -> Option<(u32, u32)> {
+    scalar::nearest_place(size, place, outside)
+}
+
+/// Where the result shows a point of the source: the way back from [`place`]. Maps are inverted; lenses and fields are
+/// solved by steps, which end within a hundredth of a pixel where they are smooth.
+pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f64, f64) {
+    match sample.places {
+        Places::Map(map) => map.inverse().map_or((f64::NAN, f64::NAN), |inverse| inverse.at((x, y))),
+        Places::Lens { distortion, shift } => {
+            let half = (f64::from(sample.output.width) / 2.0, f64::from(sample.output.height) / 2.0);
+            let (u, v) = ((x - half.0 - shift.0) / half.0, (y - half.1 - shift.1) / half.1);
+            let far = u.hypot(v);
+            let near = unbent(far, distortion);
+            let shrink = if far > 0.0 { near / far } else { 1.0 };
+            (u * shrink * half.0 + half.0 + shift.0, v * shrink * half.1 + half.1 + shift.1)
+        }
+        Places::Elastic { .. } => {
+            let (mut px, mut py) = (x, y);
+            for _ in 0..50 {
+                let (dx, dy) = field.between(px - 0.5, py - 0.5);
+                let (nx, ny) = (x - dx, y - dy);
+                let done = (nx - px).abs().max((ny - py).abs()) < 1e-3;
+                (px, py) = (nx, ny);
+                if done {
+                    break;
+                }
+            }
+            (px, py)
+        }
+    }
+}
+
+/// The radius that a lens shows at `far`: r with r (1 + k r² + k r⁴) = far, by Newton's steps.
+fn unbent(far: f64, k: f64) -> f64 {
+    let mut r = far;
+    for _ in 0..30 {
+        let (value, slope) =
+            (r * (1.0 + k * r.powi(2) + k * r.powi(4)), 1.0 + 3.0 * k * r.powi(2) + 5.0 * k * r.powi(4));
+        if slope.abs() < 1e-6 {
+            return f64::NAN;
+        }
+        r -= (value - far) / slope;
+    }
+    r
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The reference.
 
 use super::Outside;
-use crate::ImageRef;
+use crate::{ImageRef, Size};
 
 /// A place along one axis, brought inside where edges or mirrors show.
 fn inside(at: f64, length: u32, outside: Outside) -> f64 {
@@ -37,6 +37,14 @@ pub(super) fn nearest(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) 
     let x = inside(x - 0.5, from.size.width, outside).round_ties_even();
     let y = inside(y - 0.5, from.size.height, outside).round_ties_even();
     pixel(from, x, y, outside)
+}
+
+/// The column and row that a place shows; `None` outside.
+pub(super) fn nearest_place(size: Size, (x, y): (f64, f64), outside: Outside) -> Option<(u32, u32)> {
+    let x = inside(x - 0.5, size.width, outside).round_ties_even();
+    let y = inside(y - 0.5, size.height, outside).round_ties_even();
+    let there = x >= 0.0 && y >= 0.0 && x < f64::from(size.width) && y < f64::from(size.height);
+    there.then_some((x as u32, y as u32))
 }
 
 pub(super) fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {

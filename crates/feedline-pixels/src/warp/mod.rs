@@ -24,6 +24,41 @@ pub enum Map {
     Perspective([f64; 8]),
 }
 
+impl Map {
+    /// Where the map leads from a place.
+    pub fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        match *self {
+            Map::Affine([a, b, c, d, e, f]) => (a * x + b * y + c, d * x + e * y + f),
+            Map::Perspective([a, b, c, d, e, f, g, h]) => {
+                let divisor = g * x + h * y + 1.0;
+                ((a * x + b * y + c) / divisor, (d * x + e * y + f) / divisor)
+            }
+        }
+    }
+
+    /// The map that leads back; `None` if there is none.
+    pub fn inverse(&self) -> Option<Map> {
+        let [a, b, c, d, e, f, g, h] = match *self {
+            Map::Affine([a, b, c, d, e, f]) => [a, b, c, d, e, f, 0.0, 0.0],
+            Map::Perspective(all) => all,
+        };
+        // The adjugate of the matrix, scaled so that its last element is 1.
+        let last = a * e - b * d;
+        let rows = [
+            [e - f * h, c * h - b, b * f - c * e],
+            [f * g - d, a - c * g, c * d - a * f],
+            [d * h - e * g, b * g - a * h, last],
+        ];
+        let scaled = rows.map(|row| row.map(|value| value / last));
+        let [[a, b, c], [d, e, f], [g, h, _]] = scaled;
+        let all = [a, b, c, d, e, f, g, h];
+        if last == 0.0 || all.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        Some(if g == 0.0 && h == 0.0 { Map::Affine([a, b, c, d, e, f]) } else { Map::Perspective(all) })
+    }
+}
+
 /// How pixels between pixels are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarpFilter {

@@ -38,8 +38,10 @@ mod tests {
             };
             let fill = |batch: &Rows, claim: &super::ring::Claim| {
                 assert_eq!(batch.number, claim.batch);
-                // SAFETY: the claim is unique.
-                batch.rows[claim.row as usize].with_mut(|value| unsafe { *value = claim.batch * 10 + claim.row + 1 });
+                for row in claim.row..claim.row + claim.rows {
+                    // SAFETY: the claim is unique, and so are its rows.
+                    batch.rows[row as usize].with_mut(|value| unsafe { *value = claim.batch * 10 + row + 1 });
+                }
             };
             let seal = |batch: &mut Rows| batch.sealed = true;
             if !ring.work(claim, open, fill, seal) {
@@ -65,7 +67,7 @@ mod tests {
     #[test]
     fn two_workers_fill_seal_and_deliver_in_order() {
         model(3, || {
-            let ring = Arc::new(Ring::new(1, 2, 3));
+            let ring = Arc::new(Ring::new(1, 2, 3, 1));
             let workers: Vec<_> = (0..2)
                 .map(|_| {
                     let ring = ring.clone();
@@ -86,9 +88,32 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_rows_have_one_worker_each() {
+        model(3, || {
+            // Two groups in the first batch; half of one in the last.
+            let ring = Arc::new(Ring::new(1, 4, 5, 2));
+            let workers: Vec<_> = (0..2)
+                .map(|_| {
+                    let ring = ring.clone();
+                    thread::spawn(move || work(&ring))
+                })
+                .collect();
+            for (number, rows) in [(0, 4), (1, 1)] {
+                match ring.take(None) {
+                    Take::Batch(batch) => check(&batch, number, rows),
+                    _ => panic!("batch {number} expected"),
+                }
+            }
+            for worker in workers {
+                worker.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
     fn a_cell_is_reused_only_after_its_batch_was_taken() {
         model(3, || {
-            let ring = Arc::new(Ring::new(2, 1, 3));
+            let ring = Arc::new(Ring::new(2, 1, 3, 1));
             let other = ring.clone();
             let worker = thread::spawn(move || work(&other));
             let mut kept = Vec::new();
@@ -106,7 +131,7 @@ mod tests {
     #[test]
     fn closing_at_any_moment_lets_everybody_go() {
         model(2, || {
-            let ring = Arc::new(Ring::new(1, 2, 4));
+            let ring = Arc::new(Ring::new(1, 2, 4, 1));
             let workers: Vec<_> = (0..2)
                 .map(|_| {
                     let ring = ring.clone();

@@ -142,12 +142,15 @@ impl Filling {
         self.columns.iter().map(planned).sum()
     }
 
-    /// The claimed row.
-    pub(crate) fn row<'a>(&'a self, claim: &'a Claim) -> RowMut<'a> {
-        // SAFETY: the ring hands out each claim once and lends it to one closure, which makes one `RowMut` of it; the
-        // state is not touched otherwise until the last row is finished.
-        let state = unsafe { &mut *self.rows[claim.row as usize].get() };
-        RowMut { filling: self, row: claim.row as usize, state }
+    /// The claimed rows, as far as the batch has them: the ring counts every batch as full.
+    pub(crate) fn rows<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = RowMut<'a>> {
+        let last = (claim.row + claim.rows).min(self.rows.len() as u64);
+        (claim.row..last).map(|row| {
+            // SAFETY: the ring hands out each claim once and lends it to one closure, which asks for its rows once;
+            // the iterator gives each row once. The state is not touched otherwise until the last row is finished.
+            let state = unsafe { &mut *self.rows[row as usize].get() };
+            RowMut { filling: self, row: row as usize, state }
+        })
     }
 
     /// Turns the filled rows into a batch. Called once, by the worker that finished the last row.
@@ -210,11 +213,6 @@ impl RowMut<'_> {
         self.filling.samples[self.row]
     }
 
-    /// The number of the row's batch, and the row's in it.
-    pub(crate) fn place(&self) -> (u64, u64) {
-        (self.filling.number, self.row as u64)
-    }
-
     /// The row's bytes in a dense column.
     pub(crate) fn dense(&mut self, column: usize) -> &mut [u8] {
         let FillingColumn::Dense { memory, row_bytes } = &self.filling.columns[column] else {
@@ -247,6 +245,17 @@ impl RowMut<'_> {
     /// Notes that the row is complete.
     pub(crate) fn done(&mut self) {
         self.state.done = true;
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state.done
+    }
+
+    /// Notes that what was complete is spoilt.
+    pub(crate) fn spoilt(&mut self, error: Error) {
+        self.state.done = false;
+        self.state.failures.push(error);
     }
 }
 

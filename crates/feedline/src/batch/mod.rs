@@ -187,16 +187,15 @@ mod tests {
     }
 
     /// Fills `rows` rows over a real ring with `threads` threads; rows for which `fails` is true fail.
-    fn fill(rows: u64, threads: usize, fails: fn(u64) -> bool) -> Vec<Sealed> {
-        let (ring, pool, specs) = (Ring::new(2, 4, rows), Pool::new(8, u64::MAX), specs());
+    fn fill(rows: u64, threads: usize, group: u64, fails: fn(u64) -> bool) -> Vec<Sealed> {
+        let (ring, pool, specs) = (Ring::new(2, 4, rows, group), Pool::new(8, u64::MAX), specs());
         let open = |number: u64| {
             let samples: Vec<u64> = (number * 4..number * 4 + ring.rows(number)).collect();
             let lengths: Vec<u64> = samples.iter().map(|s| s % 3).collect();
             let planned = |column| (column == 1).then(|| lengths.clone());
             Filling::new(number, samples, &specs, &pool, planned).unwrap()
         };
-        let fill_row = |filling: &Filling, claim: &Claim| {
-            let mut row = filling.row(claim);
+        let fill_row = |mut row: RowMut<'_>| {
             let sample = row.sample();
             if fails(sample) {
                 return row.failed(Error::sample(
@@ -215,11 +214,12 @@ mod tests {
             *shape = Shape::new(&[sample % 5, 2]);
             row.done();
         };
+        let fill_rows = |filling: &Filling, claim: &Claim| filling.rows(claim).for_each(fill_row);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     while let Some(claim) = ring.claim() {
-                        ring.work(claim, open, fill_row, |filling| filling.seal(&specs, &pool));
+                        ring.work(claim, open, fill_rows, |filling| filling.seal(&specs, &pool));
                     }
                 });
             }
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn rows_arrive_whole_and_in_order() {
-        for threads in [1, 3] {
-            let sealed = fill(10, threads, |_| false);
+        for (threads, group) in [(1, 1), (3, 1), (3, 2), (2, 4)] {
+            let sealed = fill(10, threads, group, |_| false);
             assert_eq!(sealed.len(), 3);
             for (number, sealed) in sealed.iter().enumerate() {
                 let first = number as u64 * 4;
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn failed_rows_are_left_out() {
-        let sealed = fill(8, 2, |sample| sample == 1 || sample == 2 || sample >= 4);
+        let sealed = fill(8, 2, 1, |sample| sample == 1 || sample == 2 || sample >= 4);
         check(sealed[0].batch.as_ref().unwrap(), &[0, 3]);
         assert_eq!((sealed[0].failures.len(), sealed[0].lost), (2, 2));
         assert!(sealed[1].batch.is_none());

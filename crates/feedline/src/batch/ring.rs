@@ -1,10 +1,10 @@
 //! Who fills which row, who seals, who takes: the protocol between workers and the consumer.
 //!
 //! ```text
-//!  ticket ──► (batch, row)           one fetch_add per sample, no lock
+//!  ticket ──► (batch, rows)          one fetch_add per group of rows (nearly always of one), no lock
 //!  row 0's worker opens the batch:   waits for room, makes the payload, publishes it
 //!  the others enter it:              one acquire load; they wait only if it is not open yet
-//!  each finishes its row:            one fetch_sub; whoever brings it to zero seals the batch
+//!  each finishes its rows:           one fetch_sub; whoever brings it to zero seals the batch
 //!  the consumer takes batches in order, which makes room for a later one
 //! ```
 //!
@@ -17,6 +17,9 @@
 //! No deadlock: a worker that waits for batch `b` to open waits for another worker, which waits for batch `b - depth` to
 //! be taken; all rows of that batch were claimed earlier, by workers that wait for nothing later.
 //!
+//! A group is claimed whole: samples that are mixed with each other are made by one worker, and nobody waits for a
+//! partner. Batches are multiples of the group, but perhaps the last.
+//!
 //! Checked with loom in `crates/feedline/loom`, which compiles this very file.
 
 use std::time::{Duration, Instant};
@@ -26,10 +29,12 @@ use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell};
 /// Cells for batches in flight. `T` is what a batch is while it is filled.
 pub(crate) struct Ring<T> {
     cells: Box<[Cell<T>]>,
-    /// The next unclaimed row, counted over all batches.
+    /// The next unclaimed group, counted over all batches.
     next: AtomicU64,
     rows_per_batch: u64,
     total_rows: u64,
+    /// Rows that are claimed together.
+    group: u64,
     gate: Mutex<Gate>,
     /// A batch was opened or taken, or the ring was closed: workers look again.
     for_workers: Condvar,
@@ -40,7 +45,7 @@ pub(crate) struct Ring<T> {
 struct Cell<T> {
     /// Number of the open batch plus one; 0 while none is.
     opened: AtomicU64,
-    /// Rows not yet finished.
+    /// Groups not yet finished.
     remaining: AtomicU64,
     /// Number of the sealed batch plus one. Written under the gate.
     sealed: AtomicU64,
@@ -57,13 +62,15 @@ struct Gate {
 #[expect(unsafe_code, reason = "the protocol of the module doc, checked with loom")]
 unsafe impl<T: Send + Sync> Sync for Ring<T> {}
 
-/// The right to fill one row, held by exactly one worker.
+/// The right to fill one group of rows, held by exactly one worker.
 #[derive(Debug)]
 pub(crate) struct Claim {
     /// Which batch, counted from the ring's first.
     pub(crate) batch: u64,
-    /// Which row of it.
+    /// The first row.
     pub(crate) row: u64,
+    /// How many there are.
+    pub(crate) rows: u64,
 }
 
 /// What the consumer found.
@@ -78,9 +85,11 @@ pub(crate) enum Take<T> {
 }
 
 impl<T> Ring<T> {
-    /// A ring of `depth` cells for `total_rows` rows, `rows_per_batch` in each batch but perhaps the last.
-    pub(crate) fn new(depth: usize, rows_per_batch: u64, total_rows: u64) -> Self {
+    /// A ring of `depth` cells for `total_rows` rows, `rows_per_batch` in each batch but perhaps the last; they are
+    /// claimed in groups of `group`, of which a batch is a multiple.
+    pub(crate) fn new(depth: usize, rows_per_batch: u64, total_rows: u64, group: u64) -> Self {
         assert!(depth > 0 && rows_per_batch > 0, "checked when the loader is planned");
+        assert!(group > 0 && rows_per_batch.is_multiple_of(group), "checked when the loader is planned");
         let cell = || Cell {
             opened: AtomicU64::new(0),
             remaining: AtomicU64::new(0),
@@ -92,6 +101,7 @@ impl<T> Ring<T> {
             next: AtomicU64::new(0),
             rows_per_batch,
             total_rows,
+            group,
             gate: Mutex::new(Gate { taken: 0, closed: false }),
             for_workers: Condvar::new(),
             for_consumer: Condvar::new(),
@@ -108,17 +118,23 @@ impl<T> Ring<T> {
         self.rows_per_batch.min(self.total_rows - batch * self.rows_per_batch)
     }
 
-    /// The next row nobody has, or `None` when all are claimed.
-    pub(crate) fn claim(&self) -> Option<Claim> {
-        // Relaxed: the ticket orders nothing; the payload is published through `opened`.
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        if ticket >= self.total_rows {
-            return None;
-        }
-        Some(Claim { batch: ticket / self.rows_per_batch, row: ticket % self.rows_per_batch })
+    /// Groups of batch `batch`.
+    fn groups(&self, batch: u64) -> u64 {
+        self.rows(batch).div_ceil(self.group)
     }
 
-    /// Waits until the claimed row's batch is open and runs `fill` on it, then finishes the row; the last worker of
+    /// The next group nobody has, or `None` when all are claimed.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        // Relaxed: the ticket orders nothing; the payload is published through `opened`.
+        let first = self.next.fetch_add(1, Ordering::Relaxed).saturating_mul(self.group);
+        if first >= self.total_rows {
+            return None;
+        }
+        let (batch, row) = (first / self.rows_per_batch, first % self.rows_per_batch);
+        Some(Claim { batch, row, rows: self.group.min(self.rows(batch) - row) })
+    }
+
+    /// Waits until the claimed rows' batch is open and runs `fill` on it, then finishes them; the last worker of
     /// the batch also runs `seal`. `open` makes the batch; it is called by the worker of row 0. Gives false if the
     /// ring was closed meanwhile: the worker should stop.
     ///
@@ -214,7 +230,7 @@ impl<T> Ring<T> {
         }
         drop(gate);
         Self::put_payload(cell, make(claim.batch));
-        cell.remaining.store(self.rows(claim.batch), Ordering::Relaxed);
+        cell.remaining.store(self.groups(claim.batch), Ordering::Relaxed);
         cell.opened.store(claim.batch + 1, Ordering::Release);
         // The lock makes sure that a worker which found the batch closed is already waiting when we notify.
         drop(self.lock());

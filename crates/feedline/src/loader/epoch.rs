@@ -272,7 +272,7 @@ fn start_run(
         dataset: shared.dataset.clone(),
         plan: plan.clone(),
         pool: shared.pool.clone(),
-        ring: Ring::new(setting.depth, batches.batch_size, rows),
+        ring: Ring::new(setting.depth, batches.batch_size, rows, plan.mix.group),
         budget: Budget::new(plan.ragged_budget()),
         order,
         batches,

@@ -8,10 +8,12 @@
 mod epoch;
 mod faults;
 mod machine;
+mod mix;
 mod plan;
 mod sequence;
 mod spare;
 mod stats;
+mod targets;
 mod tune;
 mod worker_threads;
 mod workers;

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::mix::MixPlan;
+use super::targets::{self, TargetPlan};
 use super::{machine, sequence};
 use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
@@ -10,7 +12,7 @@ use crate::field::{Carrier, Meaning, MemoryFormat};
 use crate::order::{Batches, Identity, Order, Sequence, digest};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing};
-use crate::transform::{ImagePlan, Transform};
+use crate::transform::{BatchTransform, ImagePlan, Transform};
 
 /// Bytes read ahead of need from far away, unless a memory budget says otherwise: two windows of a block shuffle.
 const AHEAD_BYTES: u64 = 576 << 20;
@@ -22,6 +24,8 @@ pub(crate) enum Output {
     Index,
     /// An integer field.
     Int { field: usize },
+    /// An integer field as shares of classes; the number is the place in `MixPlan::soft`.
+    Soft { field: usize, soft: usize },
     /// A float field.
     Float { field: usize },
     /// An integer field that samples may lack: 0 then.
@@ -36,16 +40,22 @@ pub(crate) enum Output {
     Array { field: usize },
     /// A decoded image; see `Plan::pictures`.
     Image { field: usize },
+    /// What moves with an image, or what was drawn for it; see `Views::targets` and `Views::params`.
+    Target { field: usize },
     /// Height and width of an undecoded image.
     ImageSize { field: usize },
 }
 
 /// The columns that show one image field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Views {
     pub(crate) field: usize,
     /// Column and image plan of each view.
     pub(crate) outputs: Vec<(usize, usize)>,
+    /// What moves with them, boxes first.
+    pub(crate) targets: Vec<TargetPlan>,
+    /// The columns that say what was drawn, one per view, if they were asked for.
+    pub(crate) params: Vec<usize>,
 }
 
 /// How epochs that begin now are ordered, and whether a mixture's weights were set since the loader was made.
@@ -64,6 +74,8 @@ pub(crate) struct Plan {
     pub(crate) images: Vec<ImagePlan>,
     /// Decoded image fields; all views of one share its decoding.
     pub(crate) pictures: Vec<Views>,
+    /// What samples do to each other.
+    pub(crate) mix: MixPlan,
     /// What `Dataset::read` is asked for; fields that are read straight into the batch are not among them.
     pub(crate) fields: FieldSet,
     pub(crate) threads: usize,
@@ -88,6 +100,7 @@ impl Plan {
             outputs: vec![Output::Index],
             images: Vec::new(),
             pictures: Vec::new(),
+            mix: MixPlan::new(&options)?,
             fields: FieldSet::all(0),
             threads: threads(&options),
             depth: 0,
@@ -97,9 +110,15 @@ impl Plan {
             remote: dataset.format().is_remote(),
             options,
         };
+        let follows = targets::following(&schema.fields, &wanted, &plan.options)?;
         for field in wanted {
-            plan.add_field(dataset, field, &schema.fields[field])?;
+            if !follows.contains(&field) {
+                plan.add_field(dataset, field, &schema.fields[field])?;
+            }
         }
+        plan.add_targets(dataset)?;
+        plan.add_params(dataset)?;
+        plan.plan_mix()?;
         plan.check_names()?;
         plan.check_pixels()?;
         plan.check_sizes()?;
@@ -179,14 +198,16 @@ impl Plan {
             let reason = format!("{name}: this epoch's order must be handed over (Loader::epoch_in_order)");
             return Err(Error::option("sampler", reason));
         }
-        let order = Order::new(&sequence, self.samples, seed, epoch);
+        let order = Order::new(&sequence, self.samples, seed, epoch).repeated(self.options.repeats);
         Ok((order, self.batches(first).with_cuts_of(&sequence, seed, epoch)))
     }
 
     /// The same for an epoch whose order is `list`.
     pub(crate) fn epoch_in_order(&self, epoch: u64, first: u64, list: Vec<u64>) -> Result<(Order, Batches)> {
         let sequence = self.sequence().handed_over(list, self.samples)?;
-        Ok((Order::new(&sequence, self.samples, self.options.seed, epoch), self.batches(first)))
+        let order =
+            Order::new(&sequence, self.samples, self.options.seed, epoch).repeated(self.options.repeats);
+        Ok((order, self.batches(first)))
     }
 
     /// How many batches an epoch has, and how many samples too many or too few.
@@ -280,7 +301,12 @@ impl Plan {
             Carrier::Int | Carrier::Float if spec.optional && self.options.missing != OnMissing::Error => {
                 self.add_optional(field, spec);
             }
-            Carrier::Int => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
+            Carrier::Int => match self.mix.soft_label(name) {
+                Some((soft, classes)) => {
+                    self.add(ColumnSpec::dense(name, DType::F32, &[classes]), Output::Soft { field, soft });
+                }
+                None => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
+            },
             Carrier::Float => self.add(ColumnSpec::dense(name, DType::F64, &[]), Output::Float { field }),
             Carrier::Bytes => {
                 self.add(ColumnSpec::ragged(name, DType::U8, false, spec.kind.meaning()), bytes);
@@ -327,7 +353,7 @@ impl Plan {
             );
             return Ok(());
         }
-        self.pictures.push(Views { field, outputs: Vec::new() });
+        self.pictures.push(Views { field, outputs: Vec::new(), targets: Vec::new(), params: Vec::new() });
         let transforms = self.options.transforms.get(name).cloned();
         match transforms.unwrap_or(FieldTransforms::Single(Vec::new())) {
             FieldTransforms::Single(list) => self.add_view(field, name.to_owned(), 0, &list),
@@ -359,7 +385,7 @@ impl Plan {
         Ok(())
     }
 
-    fn add(&mut self, column: ColumnSpec, output: Output) {
+    pub(super) fn add(&mut self, column: ColumnSpec, output: Output) {
         self.columns.push(column);
         self.outputs.push(output);
     }
@@ -485,7 +511,7 @@ fn usual_fields(all: &[FieldSpec]) -> Vec<usize> {
     if some.is_empty() { (0..all.len()).collect() } else { some }
 }
 
-fn first_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
+pub(super) fn first_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
     let mut buffer = SampleBuffer::new();
     if !dataset.is_empty() {
         dataset.read(0, &FieldSet::only(dataset.schema().fields.len(), [field]), &mut buffer)?;
@@ -500,13 +526,15 @@ fn buffered_field(output: Output) -> Option<usize> {
     match output {
         Output::Index | Output::Bytes { direct: true, .. } | Output::ImageSize { .. } => None,
         Output::Int { field }
+        | Output::Soft { field, .. }
         | Output::Float { field }
         | Output::IntOrZero { field }
         | Output::NumberOrNan { field }
         | Output::Valid { field }
         | Output::Bytes { field, .. }
         | Output::Array { field }
-        | Output::Image { field } => Some(field),
+        | Output::Image { field }
+        | Output::Target { field } => Some(field),
     }
 }
 
@@ -529,11 +557,22 @@ fn transforms_in_words(options: &LoaderOptions) -> String {
         FieldTransforms::Single(list) => format!("{name}: {}", names(list)),
         FieldTransforms::Views(views) => format!("{name}: {} views", views.len()),
     };
-    let words = options.transforms.iter().map(field).collect::<Vec<_>>().join("; ");
-    let exact = serde_json::to_vec(&options.transforms).expect("transforms are plain data");
+    let mut words = options.transforms.iter().map(field).collect::<Vec<_>>().join("; ");
+    let mut exact = serde_json::to_vec(&options.transforms).expect("transforms are plain data");
+    if !options.targets.is_empty() {
+        let names: Vec<&str> = options.targets.keys().map(String::as_str).collect();
+        words = format!("{words} with {}", names.join(", "));
+        exact.extend(serde_json::to_vec(&options.targets).expect("targets are plain data"));
+    }
+    if !options.batch_transforms.is_empty() || options.repeats > 1 {
+        let names: Vec<&str> = options.batch_transforms.iter().map(BatchTransform::name).collect();
+        words = format!("{words}; {} x{}", names.join(", "), options.repeats);
+        let mixed = (&options.batch_transforms, options.repeats);
+        exact.extend(serde_json::to_vec(&mixed).expect("transforms are plain data"));
+    }
     // A long list would make the state long; the digest tells it apart all the same.
     let words: String = words.chars().take(200).collect();
-    if options.transforms.is_empty() { "none".to_owned() } else { format!("{words} #{}", digest(&exact)) }
+    if words.is_empty() { "none".to_owned() } else { format!("{words} #{}", digest(&exact)) }
 }
 
 fn pixels_in_words(options: &LoaderOptions) -> String {

@@ -88,7 +88,7 @@ impl Spare {
             dataset: whole.dataset.clone(),
             plan: whole.plan.clone(),
             pool: whole.pool.clone(),
-            ring: Ring::new(1, 1, 1),
+            ring: Ring::new(1, 1, 1, 1),
             budget: Budget::new(None),
             order: Order::new(&sequence, whole.dataset.len(), whole.plan.options.seed, whole.epoch),
             batches: Batches {

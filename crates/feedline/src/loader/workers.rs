@@ -7,18 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
+use super::mix::Member;
 use super::plan::{Output, Plan, Views};
 use super::stats::{Counters, Work};
+use super::targets::{TargetRunner, put_params};
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Batches, Order};
+use crate::random::Draw;
 use crate::read::Prefetch;
 use crate::render::{ImageDecoder, Opened, Spent, StoredImage};
 use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
 use crate::source::while_wanted;
 use crate::spec::OnError;
 use crate::transform::{Params, Program, SampleKey};
+
+/// Separates the draws of a sample's repetitions from all other uses of the seed.
+const REPETITION: u64 = 0x6167_6169_6e; // "again"
 
 /// A bad sample's row is offered to this many substitutes before it stays empty.
 const SUBSTITUTES: usize = 16;
@@ -53,6 +59,7 @@ pub(super) struct Worker {
     image: ImageDecoder,
     /// What was drawn for each view of the image at hand, and the passes for it.
     views: Vec<(Params, Program)>,
+    targets: TargetRunner,
     max_pixels: u64,
 }
 
@@ -75,6 +82,7 @@ impl Worker {
             probed: SampleBuffer::new(),
             image: ImageDecoder::new(max_pixels),
             views: Vec::new(),
+            targets: TargetRunner::new(max_pixels),
             max_pixels,
         }
     }
@@ -102,9 +110,8 @@ impl Worker {
             let open = |number| run.open(number);
             let fill = |filling: &Filling, claim: &Claim| {
                 counters.spent(Work::Wait, claimed.elapsed());
-                // The ring counts every batch as full; the rows a short one lacks are nobody's.
-                if claim.row < filling.samples.len() as u64 && !filling.is_broken() {
-                    self.fill(run, filling.row(claim));
+                if !filling.is_broken() {
+                    self.fill_group(run, filling, claim);
                 }
             };
             let seal = |filling: &mut Filling| {
@@ -121,17 +128,50 @@ impl Worker {
         }
     }
 
-    fn fill(&mut self, run: &EpochRun, mut row: RowMut<'_>) {
+    /// Makes the rows of a claim, and mixes them where that was asked for.
+    fn fill_group(&mut self, run: &EpochRun, filling: &Filling, claim: &Claim) {
+        let first = run.batches.range(claim.batch).start + claim.row;
+        if run.plan.mix.group == 1 {
+            for (position, mut row) in (first..).zip(filling.rows(claim)) {
+                self.fill(run, position, &mut row);
+            }
+            return;
+        }
+        let mut members: Vec<Member<'_>> =
+            (first..).zip(filling.rows(claim)).map(|(position, row)| Member { position, row }).collect();
+        // A short last batch may have been dealt out so that partners are elsewhere: they are made here as well.
+        let others = run.plan.mix.absent(&members, run.batches.positions);
+        let elsewhere = run.elsewhere(claim.batch, &others);
+        let all = Claim { batch: claim.batch, row: 0, rows: others.len() as u64 };
+        if let Some(elsewhere) = &elsewhere {
+            let rows = elsewhere.rows(&all);
+            members
+                .extend(others.iter().zip(rows).map(|(position, row)| Member { position: *position, row }));
+        }
+        for Member { position, row } in &mut members {
+            self.fill(run, *position, row);
+        }
+        members.sort_by_key(|member| member.position);
+        if catch_unwind(AssertUnwindSafe(|| run.mix(&mut members))).is_err() {
+            let reason = "internal error, please report it: a panic while samples were mixed";
+            for Member { row, .. } in &mut members {
+                let place = run.locate(row.sample());
+                row.spoilt(Error::sample(place, Stage::Transform, reason.to_owned()));
+            }
+        }
+    }
+
+    fn fill(&mut self, run: &EpochRun, position: u64, row: &mut RowMut<'_>) {
         let sample = row.sample();
-        if self.attempt(run, sample, &mut row) == Fate::Bad && run.plan.options.on_error == OnError::Replace {
-            self.replace(run, sample, &mut row);
+        if self.attempt(run, sample, position, row) == Fate::Bad
+            && run.plan.options.on_error == OnError::Replace
+        {
+            self.replace(run, sample, position, row);
         }
     }
 
     /// Offers the row of a bad sample to one candidate after the other.
-    fn replace(&mut self, run: &EpochRun, bad: u64, row: &mut RowMut<'_>) {
-        let (batch, place) = row.place();
-        let position = run.batches.range(batch).start + place;
+    fn replace(&mut self, run: &EpochRun, bad: u64, position: u64, row: &mut RowMut<'_>) {
         let mut tried = vec![bad];
         for number in 0..CANDIDATES {
             let candidate = run.order.substitute(position, run.batches.positions, number);
@@ -140,7 +180,7 @@ impl Worker {
                 continue;
             }
             tried.push(sample);
-            let fate = self.attempt(run, sample, row);
+            let fate = self.attempt(run, sample, position, row);
             if fate != Fate::Bad || tried.len() > SUBSTITUTES {
                 return;
             }
@@ -148,8 +188,9 @@ impl Worker {
     }
 
     /// Tries to put `sample` into the row, and notes in it how that went.
-    fn attempt(&mut self, run: &EpochRun, sample: u64, row: &mut RowMut<'_>) -> Fate {
-        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, sample, row))) {
+    fn attempt(&mut self, run: &EpochRun, sample: u64, position: u64, row: &mut RowMut<'_>) -> Fate {
+        let key = run.key(sample, position);
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, key, row))) {
             Ok(Ok(())) => {
                 row.done();
                 return Fate::Done;
@@ -166,7 +207,8 @@ impl Worker {
         fate
     }
 
-    fn make(&mut self, run: &EpochRun, sample: u64, row: &mut RowMut<'_>) -> Result<()> {
+    fn make(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<()> {
+        let sample = key.sample;
         let begun = Instant::now();
         let plan = &*run.plan;
         run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
@@ -174,13 +216,13 @@ impl Worker {
         self.counters.spent(Work::Read, read - begun);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
-            if !matches!(output, Output::Image { .. }) {
+            if !matches!(output, Output::Image { .. } | Output::Target { .. }) {
                 bytes += self.value(run, sample, row, column, *output)?;
             }
         }
         self.counters.spent(Work::Copy, read.elapsed());
         for views in &plan.pictures {
-            let spent = self.render_image(run, sample, row, views)?;
+            let spent = self.render_image(run, key, row, views)?;
             self.counters.spent(Work::Decode, spent.decode);
             self.counters.spent(Work::Transform, spent.transform);
         }
@@ -207,6 +249,7 @@ impl Worker {
                 }
                 _ => return Err(missing(field)),
             },
+            Output::Soft { field, soft } => self.soft_label(run, sample, row, column, (field, soft))?,
             Output::Float { field } => match self.sample.value(field) {
                 Value::Float(value) => row.dense(column).copy_from_slice(&value.to_le_bytes()),
                 _ => return Err(missing(field)),
@@ -230,9 +273,26 @@ impl Worker {
             Output::Bytes { field, direct: false } => put_bytes(run, &self.sample, field, row, column)?,
             Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
             Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
-            Output::Image { .. } => unreachable!("pictures take their own way"),
+            Output::Image { .. } | Output::Target { .. } => unreachable!("pictures take their own way"),
         }
         Ok(0)
+    }
+
+    /// A label as shares of classes.
+    fn soft_label(
+        &self,
+        run: &EpochRun,
+        sample: u64,
+        row: &mut RowMut<'_>,
+        column: usize,
+        (field, soft): (usize, usize),
+    ) -> Result<()> {
+        let Value::Int(value) = self.sample.value(field) else { return Err(missing(run, sample, field)) };
+        let label = run.plan.relabelled(&run.plan.columns[column].name, sample, *value);
+        run.plan.mix.write_soft(soft, label, row.dense(column)).map_err(|reason| {
+            let name = &run.dataset.schema().fields[field].name;
+            Error::sample(run.locate(sample).with_field(name), Stage::Batch, reason)
+        })
     }
 
     /// Bytes straight from storage into the batch, or through scratch where lengths were not known for all rows.
@@ -289,16 +349,15 @@ impl Worker {
     fn render_image(
         &mut self,
         run: &EpochRun,
-        sample: u64,
+        key: SampleKey,
         row: &mut RowMut<'_>,
         views: &Views,
     ) -> Result<Spent> {
-        let field = views.field;
+        let (field, sample) = (views.field, key.sample);
         let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
         let picture = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
         let opened = picture.open().map_err(bad)?;
         opened.check(self.max_pixels).map_err(bad)?;
-        let key = SampleKey { seed: run.plan.options.seed, epoch: run.epoch, sample };
         let size = opened.upright_size();
         let copies = |plan: usize| run.plan.images[plan].copies();
         let each =
@@ -313,7 +372,14 @@ impl Worker {
                 Error::sample(place, Stage::Transform, reason)
             })?;
         }
-        let Worker { image, views: planned, .. } = self;
+        let (image, planned, targets, buffer) =
+            (&mut self.image, &self.views, &mut self.targets, &self.sample);
+        for (column, (params, _)) in views.params.iter().zip(planned) {
+            put_params(run, row, *column, &params.to_json())?;
+        }
+        for target in &views.targets {
+            targets.put(run, (sample, size), buffer, &planned[target.view].1, target, row)?;
+        }
         render(run, image, planned, &opened, row, views).map_err(bad)
     }
 }
@@ -393,8 +459,27 @@ impl EpochRun {
         }
     }
 
+    /// What the draws for a sample at this position depend on. Its repetitions have draws of their own.
+    fn key(&self, sample: u64, position: u64) -> SampleKey {
+        let options = &self.plan.options;
+        let seed = match position % options.repeats {
+            0 => options.seed,
+            repetition => Draw::new(&[REPETITION, options.seed, repetition]).bits(),
+        };
+        SampleKey { seed, epoch: self.epoch, sample }
+    }
+
+    /// Rows for samples of other ranks that those of this one are mixed with.
+    fn elsewhere(&self, batch: u64, positions: &[u64]) -> Option<Filling> {
+        if positions.is_empty() {
+            return None;
+        }
+        let samples = positions.iter().map(|position| self.order.at(*position)).collect();
+        Filling::new(batch, samples, &self.plan.columns, &self.pool, |_| None).ok()
+    }
+
     /// Books room for a value of `bytes` bytes, which exists twice while its batch is sealed.
-    fn book(&self, row: &RowMut<'_>, bytes: usize) {
+    pub(super) fn book(&self, row: &RowMut<'_>, bytes: usize) {
         self.budget.book(row.batch(), 2 * bytes as u64);
     }
 
@@ -508,13 +593,18 @@ fn put_array(
     Ok(())
 }
 
-fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
+pub(super) fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
     let name = &run.dataset.schema().fields[field].name;
     let place = run.locate(sample).with_field(name);
     Error::sample(place, Stage::Read, "the sample lacks this field; leave it out with fields=[...]")
 }
 
-fn decode_error(run: &EpochRun, sample: u64, field: usize, error: &feedline_pixels::Error) -> Error {
+pub(super) fn decode_error(
+    run: &EpochRun,
+    sample: u64,
+    field: usize,
+    error: &feedline_pixels::Error,
+) -> Error {
     let name = &run.dataset.schema().fields[field].name;
     let place = run.locate(sample).with_field(name);
     match error {

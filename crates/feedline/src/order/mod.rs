@@ -150,6 +150,8 @@ pub(crate) struct Order {
     way: Way,
     seed: u64,
     epoch: u64,
+    /// How many positions in a row have one sample.
+    repeats: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -185,12 +187,17 @@ impl Order {
             Sequence::Listed(list) => Way::Listed(list.clone()),
             Sequence::PerEpoch { .. } => unreachable!("became a list when it was handed over"),
         };
-        Order { way, seed, epoch }
+        Order { way, seed, epoch, repeats: 1 }
+    }
+
+    /// The same, each sample so many times in a row. An epoch has as many positions as before: fewer samples.
+    pub(crate) fn repeated(self, repeats: u64) -> Self {
+        Order { repeats, ..self }
     }
 
     /// The sample at `position`, which must be below the number of positions.
     pub(crate) fn at(&self, position: u64) -> u64 {
-        let (seed, epoch) = (self.seed, self.epoch);
+        let (seed, epoch, position) = (self.seed, self.epoch, position / self.repeats);
         match &self.way {
             Way::Sequential => position,
             Way::Permuted(permutation) => permutation.at(position),
@@ -242,7 +249,9 @@ impl Order {
     /// Where the stretch of positions ends whose samples lie together in storage, if the order has such stretches.
     pub(crate) fn stretch_end(&self, position: u64) -> Option<u64> {
         match &self.way {
-            Way::Blocks(blocks) => Some(blocks.window_end(position)),
+            Way::Blocks(blocks) => {
+                Some(blocks.window_end(position / self.repeats).saturating_mul(self.repeats))
+            }
             _ => None,
         }
     }

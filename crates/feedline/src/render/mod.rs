@@ -1,10 +1,13 @@
 //! WHAT MAKES THE PIXELS.
 //!
 //! An adapter over `feedline_pixels`: an encoded image and a program → a finished row of the batch. It knows neither
-//! batches nor order, and draws nothing. `image.rs` decodes what the program's first pass needs, `run.rs` does the rest.
+//! batches nor order, and draws nothing. `image.rs` decodes what the program's first pass needs, `run.rs` does the rest;
+//! `labels.rs` moves masks.
 
 mod image;
+mod labels;
 mod run;
 
 pub(crate) use image::{ImageDecoder, Opened, Spent, StoredImage};
+pub(crate) use labels::{LabelRunner, Labels, array_numbers, label_type, plane};
 pub(crate) use run::Runner;

@@ -18,7 +18,9 @@ mod action;
 mod colour;
 mod fuse;
 mod geometric;
+mod group;
 mod label;
+mod mix;
 mod op;
 mod params;
 mod pixel;
@@ -31,6 +33,12 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use action::Action;
 pub(crate) use geometric::crop::nearest_ratio;
+pub use group::{BoxFormat, Boxes, Role, Target};
+pub(crate) use group::{Mover, moving, read_boxes, refusal, write_box};
+pub use mix::{
+    BatchTransform, CopyPaste, CutMix, LabelSmoothing, MixChoice, MixDialect, MixUp, Mosaic, OneHot, Per,
+};
+pub(crate) use mix::{Deed, MixKey, Soft};
 pub(crate) use params::{Params, SampleKey};
 pub(crate) use plan::{ImagePlan, finish};
 pub(crate) use program::{Chain, Program, Segment};
@@ -60,7 +68,7 @@ pub mod ops {
     };
     pub use super::policy::{
         AugMix, AutoAugment, AutoAugmentPolicy, Compose, Dialect, RandAugment, RandomApply, RandomChoice,
-        RandomOrder, Schedule, SomeOf, ThreeAugment, TrivialAugmentWide,
+        RandomOrder, Schedule, SomeOf, ThreeAugment, TrivialAugmentWide, Yoked,
     };
 }
 
@@ -318,6 +326,8 @@ list_of_ops! {
     AugMix,
     /// Grey, solarised or blurred, then colour jitter.
     ThreeAugment,
+    /// The draws of another view.
+    Yoked,
 }
 
 impl Transform {

@@ -46,6 +46,13 @@ impl Place {
         Place { copy, ..self }
     }
 
+    /// Position `at` of another view's list, for the same sample.
+    pub(crate) fn of_view(&self, view: u64, at: u64) -> Self {
+        let mut place = *self;
+        (place.parts[4], place.parts[5], place.used) = (at, view, 6);
+        place
+    }
+
     /// Which of several crops this is.
     pub(crate) fn copy(&self) -> u32 {
         self.copy

@@ -97,6 +97,20 @@ pub(super) fn append_rgb(band: &[u8], pixels: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Adds rows of numbers as they are: one byte each, or two for those of 16 bits.
+pub(super) fn append_numbers(layout: &Layout, rows: usize, band: &[u8], pixels: &mut Vec<u8>) -> Result<()> {
+    let width = layout.size.width as usize;
+    let stride = (width * layout.bits).div_ceil(8);
+    room::reserve(pixels, width * rows * layout.bits.div_ceil(8))?;
+    for row in band.chunks_exact(stride).take(rows) {
+        match layout.bits {
+            8 | 16 => pixels.extend_from_slice(row),
+            bits => pixels.extend((0..width).map(|at| small(row, at, bits))),
+        }
+    }
+    Ok(())
+}
+
 /// One byte per sample. Palette indices stay as they are; greys of few bits are spread over 0…255.
 fn to_bytes(row: &[u8], count: usize, layout: &Layout, indices: bool, out: &mut Vec<u8>) {
     out.clear();

@@ -74,6 +74,33 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
     turn(&layout, scratch)
 }
 
+/// The numbers of an image with one per pixel, as they are, upright: bytes, or two bytes in the machine's order.
+pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout> {
+    let directory = Directory::first(bytes)?;
+    let layout = Layout::new(&directory)?;
+    check_amount(bytes, &layout)?;
+    let whole = layout.number == layout::Number::Unsigned && layout.samples == 1;
+    if !whole || !matches!(layout.bits, 1 | 2 | 4 | 8 | 16) || layout.compression == Compression::Jpeg {
+        let reason = format!("masks are unsigned numbers of up to 16 bits, not {} bits", layout.bits);
+        return Err(CODEC.unsupported(reason));
+    }
+    scratch.pixels.clear();
+    let mut bands =
+        Bands { bytes, directory: &directory, layout: &layout, chunk: Vec::new(), plane: Vec::new() };
+    for band in 0..layout.bands() {
+        let rows = layout.band_rows().min(layout.size.height as usize - band * layout.band_rows());
+        bands.read(band, rows, &mut scratch.samples)?;
+        colour::append_numbers(&layout, rows, &scratch.samples, &mut scratch.pixels)?;
+    }
+    let kind = if layout.bits == 16 { PixelLayout::Grey16 } else { PixelLayout::Grey8 };
+    if layout.orientation != Orientation::Upright {
+        let stored = view(&scratch.pixels, layout.size, kind)?;
+        layout.orientation.apply(stored, &mut scratch.samples)?;
+        std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
+    }
+    Ok(kind)
+}
+
 fn turn(layout: &Layout, scratch: &mut Scratch) -> Result<PixelLayout> {
     if layout.orientation != Orientation::Upright {
         let stored = view(&scratch.pixels, layout.size, PixelLayout::Rgbx)?;

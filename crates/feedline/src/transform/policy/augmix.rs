@@ -103,7 +103,7 @@ fn dirichlet(alphas: &[f64], draw: &mut Draw) -> Vec<f64> {
 }
 
 /// The gamma distribution of this shape (Marsaglia and Tsang's way).
-fn gamma(shape: f64, draw: &mut Draw) -> f64 {
+pub(crate) fn gamma(shape: f64, draw: &mut Draw) -> f64 {
     if shape < 1.0 {
         let below = (1.0 - draw.unit()).powf(1.0 / shape);
         return (gamma(shape + 1.0, draw) * below).max(f64::MIN_POSITIVE);

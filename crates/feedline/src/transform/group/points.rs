@@ -1,0 +1,128 @@
+//! Where a program shows a point of the image. Coordinates are counted from the image's upper left corner: the middle of
+//! the first pixel is (0.5, 0.5).
+
+use feedline_pixels::{Effect, Geometry, Map, Nearest, Patches, Result, Size, WholeOp};
+
+use super::{Program, Segment, moving};
+
+/// Moves points; keeps scratch memory.
+#[derive(Debug, Default)]
+pub(crate) struct Mover {
+    nearest: Nearest,
+}
+
+impl Mover {
+    /// Moves points through the whole program. What has no place any more is not a number.
+    pub(crate) fn points(&mut self, program: &Program, image: Size, points: &mut [(f64, f64)]) -> Result<()> {
+        let mut size = image;
+        for segment in moving(program) {
+            size = self.step(segment, size, points)?;
+        }
+        Ok(())
+    }
+
+    /// Moves points of `each` numbers: column, row and perhaps visibility, which goes where the result does not show them.
+    /// Whole numbers are the middles of pixels, as torchvision has it.
+    pub(crate) fn keypoints(
+        &mut self,
+        program: &Program,
+        image: Size,
+        each: usize,
+        values: &mut [f64],
+    ) -> Result<()> {
+        let mut points: Vec<(f64, f64)> =
+            values.chunks_exact(each).map(|point| (point[0] + 0.5, point[1] + 0.5)).collect();
+        self.points(program, image, &mut points)?;
+        let Size { width, height } = program.output;
+        for (point, (x, y)) in values.chunks_exact_mut(each).zip(points) {
+            let inside = x >= 0.0 && y >= 0.0 && x <= f64::from(width) && y <= f64::from(height);
+            (point[0], point[1]) = (x - 0.5, y - 0.5);
+            if each == 3 && !inside {
+                point[2] = 0.0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves points through one pass over an image of this size; gives the size of what it makes.
+    pub(super) fn step(&mut self, segment: &Segment, size: Size, points: &mut [(f64, f64)]) -> Result<Size> {
+        match segment {
+            Segment::Resample { geometry, .. } => {
+                points.iter_mut().for_each(|point| *point = resampled(geometry, *point));
+                Ok(geometry.output())
+            }
+            Segment::Warp(warp) => {
+                warped(&warp.map, points);
+                Ok(warp.output)
+            }
+            Segment::Whole(op) => {
+                match op {
+                    WholeOp::Pad([left, top, ..], _) => shift(points, f64::from(*left), f64::from(*top)),
+                    WholeOp::Effect(effect) => self.effect(effect, size, points)?,
+                    _ => {}
+                }
+                Ok(op.output(size))
+            }
+            Segment::Rows(_) | Segment::Mix { .. } => Ok(size),
+        }
+    }
+
+    fn effect(&mut self, effect: &Effect, size: Size, points: &mut [(f64, f64)]) -> Result<()> {
+        match effect {
+            Effect::Sample(sample) => self.nearest.move_points(sample, points)?,
+            Effect::Patches(patches) => {
+                points.iter_mut().for_each(|point| *point = shuffled(patches, size, *point));
+            }
+            Effect::Scene(scene) => {
+                shift(points, f64::from(scene.corner.0), f64::from(scene.corner.1));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn shift(points: &mut [(f64, f64)], by_x: f64, by_y: f64) {
+    for (x, y) in points {
+        (*x, *y) = (*x + by_x, *y + by_y);
+    }
+}
+
+fn resampled(geometry: &Geometry, (x, y): (f64, f64)) -> (f64, f64) {
+    let Geometry { crop, resized, window, .. } = *geometry;
+    let along = |at: f64, start: u32, from: u32, to: u32, before: i32, length: u32, flip: bool| {
+        let scaled = (at - f64::from(start)) * f64::from(to) / f64::from(from) - f64::from(before);
+        if flip { f64::from(length) - scaled } else { scaled }
+    };
+    (
+        along(x, crop.x, crop.width, resized.width, window.x, window.width, geometry.flip_horizontal),
+        along(y, crop.y, crop.height, resized.height, window.y, window.height, geometry.flip_vertical),
+    )
+}
+
+/// A warp's map leads from the result to the image; points go the other way.
+fn warped(map: &Map, points: &mut [(f64, f64)]) {
+    let inverse = map.inverse();
+    for point in points {
+        *point = inverse.map_or((f64::NAN, f64::NAN), |inverse| inverse.at(*point));
+    }
+}
+
+/// Points in what is left over at the right and below stay.
+fn shuffled(patches: &Patches, size: Size, (x, y): (f64, f64)) -> (f64, f64) {
+    let side = f64::from(patches.side.max(1));
+    let (across, down) = (size.width / patches.side.max(1), size.height / patches.side.max(1));
+    let (column, row) = ((x / side).floor(), (y / side).floor());
+    let inside = column >= 0.0 && row >= 0.0 && column < f64::from(across) && row < f64::from(down);
+    let number = row * f64::from(across) + column;
+    if !inside {
+        return (x, y);
+    }
+    match patches.order.iter().position(|piece| f64::from(*piece) == number) {
+        Some(at) => {
+            let (to_column, to_row) = (f64::from(at as u32 % across), f64::from(at as u32 / across));
+            (x + (to_column - column) * side, y + (to_row - row) * side)
+        }
+        None => (f64::NAN, f64::NAN),
+    }
+}

@@ -1,0 +1,91 @@
+"""A warning for fields that look as if they belonged to an image's geometry and are left behind by it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from . import transforms as T  # noqa: N812 - as users write it
+from ._dataset import Dataset
+from .transforms.policy import flat
+from .transforms.views import Yoked
+
+__all__ = ["warn_left_out"]
+
+_NAMES = re.compile(r"(^|[._])(box|boxes|bbox|bboxes|keypoint|keypoints|mask|masks)$", re.IGNORECASE)
+
+_STILL = (
+    T.Normalize,
+    T.ToTensor,
+    T.ColorJitter,
+    T.Grayscale,
+    T.RandomGrayscale,
+    T.RandomInvert,
+    T.RandomPosterize,
+    T.RandomSolarize,
+    T.RandomEqualize,
+    T.RandomAutocontrast,
+    T.RandomAdjustSharpness,
+    T.RandomBrightness,
+    T.RandomContrast,
+    T.RandomSaturation,
+    T.RandomHue,
+    T.RandomGamma,
+    T.RandomChannelPermutation,
+    T.RandomPhotometricDistort,
+    T.RandomColorJitterHSV,
+    T.RandomColorJitterYIQ,
+    T.RGBShift,
+    T.ChannelDropout,
+    T.CLAHE,
+    T.GaussianBlur,
+    T.PILGaussianBlur,
+    T.MotionBlur,
+    T.Defocus,
+    T.GaussianNoise,
+    T.SaltAndPepper,
+    T.PowerLawNoise,
+    T.JPEG,
+    T.Cutout,
+    T.CoarseDropout,
+    T.GridMask,
+    T.CircularMask,
+    T.Poison,
+    T.RandomErasing,
+    T.RGBToLGN,
+    T.RGBToMagno,
+    T.ReplaceLabel,
+    T.RandomBackgroundBlend,
+    T.ThreeAugment,
+    T.AugMix,
+)
+
+_told: set[tuple[str, ...]] = set()
+
+
+def warn_left_out(knobs: Mapping[str, Any], dataset: Dataset, by_field: Mapping[str, Any]) -> None:
+    """Warns, once for each set of names, if a list moves pixels while such fields are loaded and no targets."""
+    lists = [ops for value in by_field.values() for ops in (value.values() if isinstance(value, Mapping) else (value,))]
+    if not any(_moves(op) for ops in lists if not isinstance(ops, Yoked) for op in flat(ops)):
+        return
+    wanted = dataset.schema if knobs["fields"] is None else knobs["fields"]
+    targets = knobs["targets"] or {}
+    known = {*targets, *by_field, *(label for target in targets.values() for label in getattr(target, "labels", ()))}
+    left = tuple(name for name in wanted if _NAMES.search(name) and name not in known)
+    if not left or left in _told:
+        return
+    _told.add(left)
+    warnings.warn(
+        f"the transforms move the image's pixels, but {', '.join(left)} stay{'s' if len(left) == 1 else ''} behind; "
+        "name what moves with the image in targets={...} (T.Mask, T.Boxes, T.Keypoints), or leave it out with fields=",
+        stacklevel=5,
+    )
+
+
+def _moves(op: Any) -> bool:
+    inner = getattr(op, "transforms", None)
+    if inner is not None:
+        return any(_moves(each) for each in inner)
+    return isinstance(op, T.Transform) and not isinstance(op, (_STILL, T.Python))
