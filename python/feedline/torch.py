@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 import torch.utils.data
 
+from ._augment import Augment
 from ._callback import usable_cores
 from ._checks import refuse
 from ._loader import Loader
 from .errors import OptionError, StateError
 from .samplers import Buckets
 
-__all__ = ["BatchIterable", "as_iterable"]
+__all__ = ["Augment", "BatchIterable", "as_iterable"]
 
 # More worker processes than any DataLoader has use for.
 _MOST_WORKERS = 1024
