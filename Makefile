@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint bench bench-formats bench-remote bench-decode bench-transforms parity fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint bench bench-formats bench-remote bench-decode bench-transforms bench-targets parity fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,8 @@ test-frameworks: setup-test build ## With Lightning, Hugging Face, JAX, Keras, R
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(BIN)/ruff format --check python tools benchmarks
-	$(BIN)/ruff check python tools benchmarks
+	$(BIN)/ruff format --check python tools benchmarks examples
+	$(BIN)/ruff check python tools benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest feedline._feedline
 	$(BIN)/python tools/check_links.py
@@ -79,6 +79,9 @@ bench-decode: setup ## The decoder against libjpeg-turbo: make bench-decode DATA
 
 parity: setup-test build ## Every transform beside torchvision's: make parity DATA=folder-of-photos
 	$(BIN)/python benchmarks/transform_parity.py $(DATA)
+
+bench-targets: setup-test build ## Segmentation, DINO and mixing beside torch's DataLoader and torchvision v2: make bench-targets DATA=folder
+	$(BIN)/python benchmarks/targets.py $(DATA)
 
 bench-transforms: setup-test build ## Every transform beside torchvision, OpenCV, albumentations and kornia-rs; recipes: make bench-transforms DATA=folder
 	$(BIN)/python -m pip install -q opencv-python-headless albumentations==2.0.8 kornia-rs
