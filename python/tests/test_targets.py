@@ -81,7 +81,10 @@ def test_crops_and_resizes_are_torchvisions(seed: int) -> None:
     at = (crop["top"], crop["left"], crop["height"], crop["width"])
     mask, boxes = ours(params)
     exact = InterpolationMode.NEAREST_EXACT
-    theirs, their_boxes = tv_all(F.resized_crop, *at, size=[64, 64], interpolation=exact)
+    _, their_boxes = tv_all(F.resized_crop, *at, size=[64, 64])
+    # Its resized_crop takes the other NEAREST for masks, whatever it is told; its resize does not.
+    part = F.crop(tv_tensors.Mask(torch.from_numpy(MASK.copy())[None]), *at)
+    theirs = F.resize(part, [64, 64], interpolation=exact)[0].numpy()
     # Ties: the place in the middle between two pixels is rounded by Pillow's sum and by torch's product.
     assert (mask != theirs).mean() <= 0.02
     check_boxes(boxes, their_boxes)
@@ -145,8 +148,8 @@ RANDOM = [
     T.RandomTranslate(8),
     T.ScaleJitter((100, 100), (0.8, 1.4)),
     T.Letterbox(120),
-    T.RandomRotate(30, p=1.0),
-    T.RandomZoom((0.8, 1.2), p=1.0),
+    T.RandomRotate(1.0, 30),
+    T.RandomZoom(1.0, (0.8, 1.2)),
     T.OpticalDistortion(0.2),
     T.ElasticTransform(alpha=20.0, sigma=6.0),
     T.RandomPatchShuffle((32,), p=1.0),
@@ -178,17 +181,17 @@ def test_points_are_where_their_pixels_are() -> None:
         mask = np.zeros((height, width), np.int32)
         for number, (x, y) in enumerate(points, 1):
             mask[y - 1 : y + 2, x - 1 : x + 2] = number
-        _, moved, found = T.replay(params, IMAGE, mask=mask, keypoints=points.astype(np.float32))
-        # Pixels of a dot at the result's edge, or cut by a patch, are not all there.
+        given = np.concatenate([points, np.ones_like(points[:, :1])], 1).astype(np.float32)
+        _, moved, found = T.replay(params, IMAGE, mask=mask, keypoints=given)
+        # Pixels of a dot at an edge, or cut by a patch, are not all there; the middle is.
         rows, columns = np.nonzero(moved)
         numbers = moved[rows, columns]
         counts = np.bincount(numbers, minlength=len(points) + 1)
         sum_x = np.bincount(numbers, columns, minlength=len(points) + 1)
         sum_y = np.bincount(numbers, rows, minlength=len(points) + 1)
-        inside = (found[:, 0] > 4) & (found[:, 1] > 4)
-        inside &= (found[:, 0] < moved.shape[1] - 5) & (found[:, 1] < moved.shape[0] - 5)
+        inside = found[:, 2] > 0
         shuffled = any(action["do"] == "ShufflePatches" for action in params["actions"])
-        for number, (x, y) in enumerate(found, 1):
+        for number, (x, y, _) in enumerate(found, 1):
             if counts[number] == 0 or not inside[number - 1]:
                 continue
             if shuffled:
@@ -397,7 +400,8 @@ def test_partners_are_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(fl.Error, match="no images"):
         fl.open({"image": tmp_path / "images", "mask": tmp_path / "empty"})
-    city = fl.open({"image": tmp_path / "images" / "**.jpg", "mask": tmp_path / "masks" / "**.png"})
+    with pytest.warns(UserWarning, match="left out"):
+        city = fl.open({"image": tmp_path / "images" / "**.jpg", "mask": tmp_path / "masks" / "**.png"})
     assert len(city) == 2
 
 
@@ -447,7 +451,7 @@ def test_annotations_of_coco_voc_and_yolo(tmp_path: Path) -> None:
 def test_what_is_left_behind_is_named_once(group: Path) -> None:
     ds = fl.open(group, fields={"image": "jpg", "boxes": "boxes.npy", "mask": "mask.png"})
     with pytest.warns(UserWarning, match="boxes, mask stay behind"):
-        fl.Loader(ds, transforms={"image": [T.RandomHorizontalFlip()], "mask": []}, fields=["image", "boxes", "mask"])
+        fl.Loader(ds, transforms={"image": [T.RandomHorizontalFlip()]}, fields=["image", "boxes", "mask"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fl.Loader(ds, transforms={"image": [T.RandomHorizontalFlip()]})
@@ -461,16 +465,17 @@ def test_what_cannot_move_is_refused(group: Path) -> None:
     for targets, reason in [
         ({"nothing": T.Mask()}, "no field 'nothing'"),
         ({"boxes": T.Boxes(labels="nothing")}, "no field 'nothing'"),
-        ({"boxes": T.Mask()}, "image or an array|shape"),
+        ({"boxes": T.Mask()}, "whole numbers"),
         ({"mask": T.Boxes()}, "neither an array"),
         ({"mask": T.Mask(of="nothing")}, "which image"),
     ]:
         with pytest.raises(fl.Error, match=reason):
             next(iter(fl.Loader(ds, targets=targets, fields=["image", *targets], **knobs)))
+    pair = ["image", "mask"]
     with pytest.raises(fl.Error, match="AugMix"):
-        fl.Loader(ds, targets={"mask": T.Mask()}, transforms={"image": [T.Compose([T.AugMix()])]})
+        fl.Loader(ds, targets={"mask": T.Mask()}, transforms={"image": [T.Compose([T.AugMix()])]}, fields=pair)
     with pytest.raises(fl.Error, match="FiveCrop"):
-        fl.Loader(ds, targets={"mask": T.Mask()}, transforms={"image": [T.FiveCrop(9)]})
+        fl.Loader(ds, targets={"mask": T.Mask()}, transforms={"image": [T.FiveCrop(9)]}, fields=pair)
     with pytest.raises(fl.Error, match="not decoded"):
         fl.Loader(ds, targets={"mask": T.Mask()}, decode="none")
     with pytest.raises(fl.Error, match="add parentheses"):

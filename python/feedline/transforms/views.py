@@ -95,7 +95,7 @@ def _one(field: str, name: str, yoked: Yoked, views: Mapping[str, Any], names: l
     return result
 
 
-class MultiCrop(Mapping[str, Any], metaclass=Called):
+class MultiCrop(Mapping[str, Any]):
     """Several crops of one image: views for `transforms={"image": T.MultiCrop(...)}`.
 
     `sizes`, `counts` and `scales` have one entry for each kind of crop, `names` calls them. `ops` comes after each

@@ -296,17 +296,17 @@ impl Plan {
             && !dataset.is_empty()
             && dataset.format().knows_byte_lengths(field);
         let bytes = Output::Bytes { field, direct };
+        let soft = self.mix.soft_label(name).filter(|_| spec.kind.carrier() == Carrier::Int);
+        if let Some((soft, classes)) = soft {
+            self.add(ColumnSpec::dense(name, DType::F32, &[classes]), Output::Soft { field, soft });
+            return Ok(());
+        }
         match spec.kind.carrier() {
             Carrier::Image => return self.add_image(field, name, direct),
             Carrier::Int | Carrier::Float if spec.optional && self.options.missing != OnMissing::Error => {
                 self.add_optional(field, spec);
             }
-            Carrier::Int => match self.mix.soft_label(name) {
-                Some((soft, classes)) => {
-                    self.add(ColumnSpec::dense(name, DType::F32, &[classes]), Output::Soft { field, soft });
-                }
-                None => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
-            },
+            Carrier::Int => self.add(ColumnSpec::dense(name, DType::I64, &[]), Output::Int { field }),
             Carrier::Float => self.add(ColumnSpec::dense(name, DType::F64, &[]), Output::Float { field }),
             Carrier::Bytes => {
                 self.add(ColumnSpec::ragged(name, DType::U8, false, spec.kind.meaning()), bytes);

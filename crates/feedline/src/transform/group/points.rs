@@ -1,7 +1,7 @@
 //! Where a program shows a point of the image. Coordinates are counted from the image's upper left corner: the middle of
 //! the first pixel is (0.5, 0.5).
 
-use feedline_pixels::{Effect, Geometry, Map, Nearest, Patches, Result, Size, WholeOp};
+use feedline_pixels::{Effect, Geometry, Map, Nearest, Patches, Region, Result, Size, WholeOp};
 
 use super::{Program, Segment, moving};
 
@@ -12,17 +12,8 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    /// Moves points through the whole program. What has no place any more is not a number.
-    pub(crate) fn points(&mut self, program: &Program, image: Size, points: &mut [(f64, f64)]) -> Result<()> {
-        let mut size = image;
-        for segment in moving(program) {
-            size = self.step(segment, size, points)?;
-        }
-        Ok(())
-    }
-
-    /// Moves points of `each` numbers: column, row and perhaps visibility, which goes where the result does not show them.
-    /// Whole numbers are the middles of pixels, as torchvision has it.
+    /// Moves points of `each` numbers: column, row and perhaps visibility. It is lost where one of the passes does not show
+    /// the point. Whole numbers are the middles of pixels, as torchvision has it.
     pub(crate) fn keypoints(
         &mut self,
         program: &Program,
@@ -32,12 +23,17 @@ impl Mover {
     ) -> Result<()> {
         let mut points: Vec<(f64, f64)> =
             values.chunks_exact(each).map(|point| (point[0] + 0.5, point[1] + 0.5)).collect();
-        self.points(program, image, &mut points)?;
-        let Size { width, height } = program.output;
-        for (point, (x, y)) in values.chunks_exact_mut(each).zip(points) {
-            let inside = x >= 0.0 && y >= 0.0 && x <= f64::from(width) && y <= f64::from(height);
+        let (mut size, mut seen) = (image, vec![true; points.len()]);
+        for segment in moving(program) {
+            if let Segment::Resample { geometry, .. } = segment {
+                look(&mut seen, &points, geometry.crop);
+            }
+            size = self.step(segment, size, &mut points)?;
+            look(&mut seen, &points, Region::whole(size));
+        }
+        for ((point, (x, y)), seen) in values.chunks_exact_mut(each).zip(points).zip(seen) {
             (point[0], point[1]) = (x - 0.5, y - 0.5);
-            if each == 3 && !inside {
+            if each == 3 && !seen {
                 point[2] = 0.0;
             }
         }
@@ -79,6 +75,15 @@ impl Mover {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Notes which points lie in a region. What is not a number lies nowhere.
+fn look(seen: &mut [bool], points: &[(f64, f64)], region: Region) {
+    let (left, top) = (f64::from(region.x), f64::from(region.y));
+    let (right, bottom) = (f64::from(region.right()), f64::from(region.bottom()));
+    for (seen, (x, y)) in seen.iter_mut().zip(points) {
+        *seen &= (left..=right).contains(x) && (top..=bottom).contains(y);
     }
 }
 
