@@ -73,7 +73,7 @@ def warn_left_out(knobs: Mapping[str, Any], dataset: Dataset, by_field: Mapping[
     wanted = dataset.schema if knobs["fields"] is None else knobs["fields"]
     targets = knobs["targets"] or {}
     known = {*targets, *by_field, *(label for target in targets.values() for label in getattr(target, "labels", ()))}
-    left = tuple(name for name in wanted if _NAMES.search(name) and name not in known)
+    left = tuple(sorted(name for name in wanted if _NAMES.search(name) and name not in known))
     if not left or left in _told:
         return
     _told.add(left)
