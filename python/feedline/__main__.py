@@ -10,6 +10,15 @@ from . import _feedline
 __all__ = ["main"]
 
 
+def _located(uris: list[str], options: dict[str, str], split: str | None) -> tuple[list[str], dict[str, str]]:
+    """What `hf://` uris name, as the command takes it."""
+    from ._hub import located  # noqa: PLC0415 - only for these
+    from ._opening import settings  # noqa: PLC0415
+
+    found, reached = located(uris, options, split)
+    return found, settings(reached)
+
+
 def main() -> int:
     """Runs the command line with this process's arguments."""
     # The engine waits without the interpreter; Ctrl-C must reach it as the plain signal.
@@ -18,7 +27,7 @@ def main() -> int:
         from .simulate import main as simulate  # noqa: PLC0415 - only for this command
 
         return simulate(sys.argv[2:])
-    return _feedline.run_cli(["feedline", *sys.argv[1:]])
+    return _feedline.run_cli(["feedline", *sys.argv[1:]], _located)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ._signatures import called
 from ._tables import hugging_face, in_memory, is_hugging_face, refuse_unused
 from .errors import OptionError
 
-__all__ = ["open", "open_source", "storage_text"]
+__all__ = ["open", "open_source", "settings", "storage_text"]
 
 
 @called
@@ -149,15 +149,19 @@ def storage_text(
     options: Mapping[str, object] | None, cache_dir: Uri | None = None, knob: str = "storage_options"
 ) -> str:
     """How to reach what is not on this machine, as the core takes it."""
+    folder = None if cache_dir is None else local_text("cache_dir", cache_dir)
+    return json.dumps({"options": settings(options, knob), "cache_dir": folder})
+
+
+def settings(options: Mapping[str, object] | None, knob: str = "storage_options") -> dict[str, str]:
+    """Storage options as names and words."""
     named: dict[str, str] = {}
     for name, value in mapping(knob, options, "a dict of settings by name").items():
         if isinstance(value, Mapping) and name == "headers":
             named.update({f"header.{header}": _setting(knob, header, content) for header, content in value.items()})
         elif value is not None:
             named[name] = _setting(knob, name, value)
-    return json.dumps(
-        {"options": named, "cache_dir": None if cache_dir is None else local_text("cache_dir", cache_dir)}
-    )
+    return named
 
 
 def _setting(knob: str, name: object, value: Any) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -175,3 +178,35 @@ def test_the_token_is_where_the_hubs_library_has_it(shards, monkeypatch, tmp_pat
         assert len(fl.open("hf://datasets/org/data")) == 12
         monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
         assert len(fl.open("hf://datasets/org/data", storage_options={"token": "secret"})) == 12
+
+
+def command(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "feedline", *map(str, arguments)],
+        env={**os.environ, **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_command_takes_them_too(shards, tmp_path):
+    """Looked at, packed, and refused in the command's own words; the token is shown nowhere."""
+    with hub({COMMITS["main"]: shards}, token="s3cr3t") as server:
+        found = {"HF_ENDPOINT": server.address, "HF_TOKEN": "s3cr3t"}
+        shown = command("inspect", "hf://datasets/org/data", "--json", **found)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout)["samples"] == 12
+        assert COMMITS["main"] in shown.stdout
+        packing = ("pack", "hf://datasets/org/data", tmp_path / "train", "--split", "train", "-q")
+        packed = command(*packing, "--source-storage", "token=s3cr3t", HF_ENDPOINT=server.address)
+        assert packed.returncode == 0, packed.stderr
+        assert len(fl.open(tmp_path / "train")) == 8
+        denied = command("inspect", "hf://datasets/org/data", HF_ENDPOINT=server.address, HF_TOKEN="wr0ng")
+        assert (denied.returncode, "set HF_TOKEN" in denied.stderr) == (1, True), denied.stderr
+        nowhere = command("verify", "hf://datasets/org/data@v9", **found)
+        assert (nowhere.returncode, "no such data set, revision" in nowhere.stderr) == (1, True), nowhere.stderr
+        wrong = command("inspect", "hf://models/x", **found)
+        assert (wrong.returncode, "hf://datasets/ORG/NAME" in wrong.stderr) == (2, True), wrong.stderr
+        for run in (shown, packed, denied, nowhere, wrong):
+            assert not any(secret in run.stdout + run.stderr for secret in ("s3cr3t", "wr0ng"))

@@ -33,6 +33,7 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use args::{Arguments, Command};
+pub use data::{Locate, locate_with};
 use failure::Failure;
 use report::Output;
 

@@ -280,8 +280,35 @@ impl PyPackWriter {
     }
 }
 
-/// Runs the command line with these arguments (the program's name first) and gives its exit code.
+/// Runs the command line with these arguments (the program's name first) and gives its exit code. `locate` finds the
+/// addresses behind `hf://` uris.
 #[pyfunction]
-pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>) -> u8 {
+#[pyo3(signature = (arguments, locate=None))]
+pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>, locate: Option<Py<PyAny>>) -> u8 {
+    if let Some(locate) = locate {
+        feedline_cli::locate_with(Box::new(move |uris, options, split| {
+            Python::attach(|py| {
+                let found =
+                    locate.call1(py, (uris, options.clone(), split)).and_then(|found| found.extract(py));
+                found.map_err(|error| told(py, &uris[0], &error))
+            })
+        }));
+    }
     py.detach(|| feedline_cli::run(arguments).code())
+}
+
+/// An exception in the words of the command line.
+fn told(py: Python<'_>, uri: &str, error: &PyErr) -> feedline::Error {
+    let whole = error.value(py).to_string();
+    if error.is_instance_of::<PyValueError>(py) {
+        return feedline::Error::option("uri", whole.strip_prefix("uri: ").unwrap_or(&whole));
+    }
+    // `[Errno 2] hf://…: reason`: number and uri are told anyway.
+    let text = whole
+        .strip_prefix("[Errno ")
+        .and_then(|rest| rest.split_once("] "))
+        .map_or(&*whole, |(_, text)| text);
+    let text = text.strip_prefix(uri).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(text);
+    let reason = std::io::Error::new(std::io::Error::from(error.clone_ref(py)).kind(), text.to_owned());
+    feedline::Error::storage("opening", feedline::error::Location::new(uri), reason)
 }

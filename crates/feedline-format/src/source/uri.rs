@@ -306,7 +306,7 @@ fn unsupported(scheme: &str) -> Error {
                  http:// and https:// are";
     let way = match scheme {
         "hf" => {
-            "fl.open in Python finds the files behind it; here, name them by \
+            "the Python package (fl.open, python -m feedline) finds the files behind it; here, name them by \
              https://huggingface.co/datasets/OWNER/NAME/resolve/main/FILE"
         }
         "sftp" | "ftp" => "`rclone serve s3` or `sshfs` in front of it gives a bucket or a folder to open",
