@@ -146,6 +146,16 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
+/// Snappy's own length decides how much memory is taken: it must be the one announced.
+fn unsnapped(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
+    let told = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
+    if told as u64 != length {
+        return Err(format!("{length} bytes are announced and {told} packed"));
+    }
+    bounds::check_announced(packed.len() as u64, length)?;
+    snap::raw::Decoder::new().decompress_vec(packed).map_err(|error| error.to_string())
+}
+
 /// Inflates at most `most` bytes. Compressed pieces begin with their length.
 fn inflate(compression: u8, packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
     if compression == 0 {
@@ -162,7 +172,25 @@ fn inflate(compression: u8, packed: &[u8], most: u64) -> Result<Vec<u8>, String>
             unpacked(decoder, length)
         }
         b'b' => unpacked(brotli::Decompressor::new(rest, 4096), length),
-        b's' => snap::raw::Decoder::new().decompress_vec(rest).map_err(|error| error.to_string()),
+        b's' => unsnapped(rest, length),
         other => Err(format!("records compressed by method {other} are not read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snappy_takes_no_more_than_is_announced() {
+        let packed = snap::raw::Encoder::new().compress_vec(&[7; 1000]).unwrap();
+        let piece =
+            |length: u8, packed: &[u8]| [&[0x80 | (length & 127), length >> 7 | 7][..], packed].concat();
+        // 1000 is 7 * 128 + 104.
+        assert_eq!(inflate(b's', &piece(104, &packed), 1000).unwrap(), [7; 1000]);
+        assert!(inflate(b's', &piece(103, &packed), 1000).unwrap_err().contains("1000 packed"));
+        // Four thousand million bytes, by snappy's own header.
+        let lie = [&[0xff, 0xff, 0xff, 0xff, 0x0f][..], &packed[2..]].concat();
+        assert!(inflate(b's', &piece(104, &lie), 1000).unwrap_err().contains("4294967295 packed"));
     }
 }
