@@ -111,7 +111,9 @@ impl ArrayRecord {
         let (mut starts, mut hasher) = (vec![0], blake3::Hasher::new());
         for (footer, (_, size, version)) in footers.iter().zip(&objects) {
             starts.push(starts.last().copied().unwrap_or(0) + footer.records);
-            for number in [*size, *version, footer.records] {
+            // Files are padded to one size, and may be written in the same tick of the clock.
+            let chunks = footer.chunks.iter().flat_map(|chunk| [chunk.offset, chunk.first]);
+            for number in [*size, *version, footer.records].into_iter().chain(chunks) {
                 hasher.update(&number.to_le_bytes());
             }
         }

@@ -109,3 +109,18 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
 }
 
 const BLOCK_OF_POSTSCRIPT: usize = 1 << 16;
+
+#[test]
+fn files_that_are_laid_out_in_another_way_are_other_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let prints: Vec<Fingerprint> = ["single", "group"]
+        .iter()
+        .map(|name| {
+            let name = unpack(&format!("{name}.array_record"), folder.path());
+            let file = std::fs::File::options().write(true).open(folder.path().join(&name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).unwrap();
+            open_files(folder.path(), vec![name]).unwrap().fingerprint()
+        })
+        .collect();
+    assert_ne!(prints[0], prints[1]);
+}
