@@ -17,7 +17,7 @@ from ._loader import Loader
 from ._opening import open
 from ._options import LoaderOptions
 from ._pack import pack
-from ._parts import PackPlan, commit_pack, merge, pack_plan, write_part
+from ._parts import ConvertPlan, PackPlan, commit_pack, convert_plan, merge, pack_plan, write_part
 from ._ragged import Ragged
 from .errors import (
     AccessError,
@@ -41,6 +41,7 @@ __all__ = [
     "AccessError",
     "ArgumentError",
     "ClosedError",
+    "ConvertPlan",
     "DataError",
     "Dataset",
     "Error",
@@ -63,6 +64,7 @@ __all__ = [
     "commit_pack",
     "concat",
     "convert",
+    "convert_plan",
     "merge",
     "mix",
     "open",

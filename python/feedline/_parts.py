@@ -111,7 +111,7 @@ def pack_plan(
     return PackPlan(core.spec(), target, storage, settings, plan)
 
 
-def write_part(plan: PackPlan, part: int) -> None:
+def write_part(plan: PackPlan | ConvertPlan, part: int) -> None:
     """Writes one part of a plan, unless it is there already.
 
     Safe to call again and from several processes at once: each writes under a name of its own, and the results are the
@@ -120,13 +120,13 @@ def write_part(plan: PackPlan, part: int) -> None:
     plan.write(part)
 
 
-def commit_pack(plan: PackPlan) -> Dataset:
-    """Checks that every part is written, completes the pack and opens it. Once more is no work."""
+def commit_pack(plan: PackPlan | ConvertPlan) -> Dataset:
+    """Checks that every part is written, completes the pack (or conversion) and opens it. Once more is no work."""
     return plan.commit()
 
 
 class ConvertPlan:
-    """A conversion by several tasks. Made by [`convert_plan`][feedline.parts.convert_plan]; picklable."""
+    """A conversion by several tasks. Made by [`convert_plan`][feedline.convert_plan]; picklable."""
 
     def __init__(self, spec: str, destination: str, storage: str, settings: str, tasks: int) -> None:
         self._spec, self._destination, self._storage, self._settings = spec, destination, storage, settings
@@ -152,6 +152,9 @@ class ConvertPlan:
     def __reduce__(self) -> tuple[Any, ...]:
         return ConvertPlan, (self._spec, self._destination, self._storage, self._settings, self.parts)
 
+    def __repr__(self) -> str:
+        return f"ConvertPlan({self._destination!r}, parts={self.parts})"
+
 
 def convert_plan(
     source: Any,
@@ -164,9 +167,17 @@ def convert_plan(
     storage_options: Mapping[str, object] | None = None,
     source_storage_options: Mapping[str, object] | None = None,
 ) -> ConvertPlan | PackPlan:
-    """A conversion that `tasks` processes share: `plan.write(i)` for each, then `plan.commit()`.
+    """A conversion that `tasks` processes share, as [`pack_plan`][feedline.pack_plan] is for packs.
 
-    The result is that of [`convert`][feedline.convert], to the byte.
+    [`write_part`][feedline.write_part] writes the share of one task, in any order, anywhere, any number of times, and
+    [`commit_pack`][feedline.commit_pack] completes the result: that of [`convert`][feedline.convert], to the byte.
+
+    >>> import feedline as fl
+    >>> plan = fl.convert_plan(example_folder, tmp_path / "tars", to="webdataset", tasks=2, shard_bytes=4000)
+    >>> for task in reversed(range(plan.parts)):
+    ...     fl.write_part(plan, task)
+    >>> len(fl.commit_pack(plan))
+    12
     """
     choice("to", to, ("pack", *_feedline.convert_targets()))
     dataset = open_source(source, source_storage_options)

@@ -14,7 +14,6 @@ import time
 import feedline as fl
 import numpy as np
 import pytest
-from feedline._parts import convert_plan
 
 PART = 8000
 
@@ -183,10 +182,10 @@ def test_conversions_by_tasks(many, tmp_path, to):
         one.parent.mkdir()
         parts.parent.mkdir()
     fl.convert(many, one, to=to, shard_bytes=20_000, progress=False)
-    plan = pickle.loads(pickle.dumps(convert_plan(many, parts, to=to, tasks=3, shard_bytes=20_000)))
+    plan = pickle.loads(pickle.dumps(fl.convert_plan(many, parts, to=to, tasks=3, shard_bytes=20_000)))
     for task in (2, 0, 2, 1):
-        plan.write(task)
-    plan.commit()
+        fl.write_part(plan, task)
+    assert len(fl.commit_pack(plan)) == 150
     same(one.parent if single else one, parts.parent if single else parts)
 
 
@@ -203,7 +202,7 @@ def test_conversions_by_tasks_of_the_command(many, tmp_path):
 
 def test_conversions_to_a_bucket_by_tasks(servers, many, tmp_path):
     fl.convert(many, tmp_path / "one", to="webdataset", shard_bytes=20_000, progress=False)
-    plan = convert_plan(
+    plan = fl.convert_plan(
         many, "s3://bucket/tasks", to="webdataset", tasks=2, shard_bytes=20_000, storage_options=servers.options
     )
     with pytest.raises(fl.DataError, match="not written yet"):
