@@ -11,9 +11,8 @@ import time
 import distributed
 import feedline as fl
 import feedline.dask
-import numpy as np
 import pytest
-from clusters import PART_BYTES, memory, parts, same
+from clusters import PART_BYTES, check_after_kill, check_small_driver, kill_driver, many, parts, same
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -28,19 +27,27 @@ def client():
 
 
 def test_a_worker_dies_and_the_pack_is_the_same(client, folder, tmp_path):
-    fl.pack(folder, tmp_path / "alone", part_bytes=PART_BYTES, progress=False)
-    victim = next(iter(client.run(os.getpid).values()))
+    fl.pack(many(folder), tmp_path / "alone", part_bytes=PART_BYTES, progress=False)
+    victim, target, written = next(iter(client.run(os.getpid).values())), tmp_path / "shared", []
 
     def kill():
-        while not parts(tmp_path / "shared"):
+        while not parts(target):
             time.sleep(0.002)
         os.kill(victim, signal.SIGKILL)
+        written.append(len(parts(target)))
 
     killer = threading.Thread(target=kill)
     killer.start()
-    feedline.dask.pack(folder, tmp_path / "shared", part_bytes=PART_BYTES, progress=False)
+    feedline.dask.pack(many(folder), target, part_bytes=PART_BYTES, progress=False)
     killer.join()
-    same(tmp_path / "alone", tmp_path / "shared")
+    assert 0 < written[0] < len(parts(target)), "the worker died in the middle"
+    same(tmp_path / "alone", target)
+
+
+def test_the_driver_dies_and_only_the_rest_is_written(client, folder, tmp_path):
+    before = kill_driver("dask", client.scheduler.address, folder, tmp_path / "p")
+    feedline.dask.pack(many(folder), tmp_path / "p", part_bytes=PART_BYTES, progress=False)
+    check_after_kill(tmp_path / "p", before, folder, tmp_path / "alone")
 
 
 def test_resume_and_convert(client, folder, tmp_path):
@@ -56,10 +63,4 @@ def test_resume_and_convert(client, folder, tmp_path):
 
 
 def test_the_driver_stays_small(client, tmp_path):
-    """A million entries."""
-    table = tmp_path / "rows.npy"
-    np.save(table, np.arange(4_000_000).reshape(-1, 4))
-    before = memory()
-    packed = feedline.dask.pack(table, tmp_path / "p", part_bytes=1_000_000, progress=False)
-    assert len(packed) == 1_000_000
-    assert memory() - before < 150
+    check_small_driver(feedline.dask.pack, tmp_path)

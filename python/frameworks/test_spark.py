@@ -11,15 +11,15 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 import feedline as fl
 import feedline.spark
 import pytest
-from clusters import PART_BYTES, parts, same
+from clusters import PART_BYTES, check_after_kill, check_small_driver, kill_driver, many, parts, same
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="module")
-def session():
-    made = (
+def start():
+    """Spark in this process's own Java."""
+    return (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -27,6 +27,11 @@ def session():
         .config("spark.executorEnv.PYTHONPATH", os.path.dirname(__file__))
         .getOrCreate()
     )
+
+
+@pytest.fixture(scope="module")
+def session():
+    made = start()
     yield made
     made.stop()
 
@@ -39,6 +44,17 @@ def test_the_pack_is_that_of_one_process(session, folder, tmp_path):
     feedline.spark.pack(folder, tmp_path / "shared", part_bytes=PART_BYTES, progress=False)
     assert all(parts(tmp_path / "shared")[name] == found for name, found in before.items())
     same(tmp_path / "alone", tmp_path / "shared")
+
+
+def test_the_driver_dies_and_only_the_rest_is_written(session, folder, tmp_path):
+    """The one that dies has a Spark of its own, which goes with it."""
+    before = kill_driver("spark", "local", folder, tmp_path / "p")
+    feedline.spark.pack(many(folder), tmp_path / "p", part_bytes=PART_BYTES, progress=False)
+    check_after_kill(tmp_path / "p", before, folder, tmp_path / "alone")
+
+
+def test_the_driver_stays_small(session, tmp_path):
+    check_small_driver(feedline.spark.pack, tmp_path)
 
 
 def test_convert(session, folder, tmp_path):
