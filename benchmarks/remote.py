@@ -1,10 +1,12 @@
 """Data in a bucket: feedline beside a plain parallel downloader, beside others, and beside the local disk. One run.
 
     python benchmarks/remote.py FOLDER [--rounds 5] [--block-bytes BYTES] [--others s3torchconnector,s3dlio,litdata]
+        [--repeat 8] [--only published,fast,latency,training]
 
 FOLDER has class sub-folders of images. A real S3 server (feedline-test-servers, release build) runs on loopback and
 shares the cores with whoever reads; all sides read the same objects. The plain downloader is `plain-download`, a Rust
-program without retries, checks or order. Rounds alternate; best and median count.
+program without retries, checks or order. Rounds alternate; best and median count. For training the images are packed
+`--repeat` times over: a shuffled epoch's first batch touches most blocks of a small set, and the rest must outlast that.
 """
 
 from __future__ import annotations
@@ -209,13 +211,16 @@ def put_blobs(options: dict[str, str], folder: Path, uri: str, size: int) -> Non
     fl.pack(folder, uri, part_bytes=64 << 20, progress=False, storage_options=options)
 
 
-def blocks(served: Path, others: list[str], rounds: int) -> None:
+SERVERS: dict[str, tuple[str, list[str]]] = {
+    "published": ("S3 server as published (sends 4 KiB at a time)", []),
+    "fast": ("the same server sending 256 KiB at a time", ["--large-pieces"]),
+}
+
+
+def blocks(served: Path, wanted: list[str], others: list[str], rounds: int) -> None:
     """Feedline beside a plain downloader and beside other libraries, on the same objects."""
     bucket = served / "bench"
-    for title, flags in [
-        ("S3 server as published (sends 4 KiB at a time)", []),
-        ("the same server sending 256 KiB at a time", ["--large-pieces"]),
-    ]:
+    for title, flags in (SERVERS[name] for name in SERVERS if name in wanted):
         with servers(served, *flags) as options:
             sides = [
                 plain_download(options, bucket, "blobs", 8, 8 << 20),
@@ -276,23 +281,29 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--block-bytes", type=int, default=2 << 30)
+    parser.add_argument("--repeat", type=int, default=8)
+    parser.add_argument("--only", default="published,fast,latency,training", help="what to measure")
     parser.add_argument("--others", default="s3torchconnector,s3dlio,litdata", help="libraries to compare with")
     args = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     build = ["cargo", "build", "--release", "--quiet", "--locked", "--package", "feedline-servers"]
     subprocess.run(build, cwd=REPOSITORY, check=True)
     others = [other for other in args.others.split(",") if other]
+    wanted = args.only.split(",")
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         served = root / "served"
         (served / "bench").mkdir(parents=True)
-        fl.pack(args.folder, root / "train", progress=False)
+        near = fl.pack(fl.concat([fl.open(args.folder)] * args.repeat), root / "train", progress=False)
         with servers(served) as options:
-            put_blobs(options, root / "blobs", "s3://bench/blobs", args.block_bytes)
-            fl.pack(args.folder, "s3://bench/train", progress=False, storage_options=options)
-        blocks(served, others, args.rounds)
-        latency(served, args.rounds)
-        training(served, root, fl.open(root / "train"), args.rounds)
+            if {"published", "fast", "latency"} & {*wanted}:
+                put_blobs(options, root / "blobs", "s3://bench/blobs", args.block_bytes)
+            fl.pack(near, "s3://bench/train", progress=False, storage_options=options)
+        blocks(served, wanted, others, args.rounds)
+        if "latency" in wanted:
+            latency(served, args.rounds)
+        if "training" in wanted:
+            training(served, root, near, args.rounds)
 
 
 if __name__ == "__main__":
