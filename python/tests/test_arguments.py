@@ -176,6 +176,23 @@ def test_every_transform_refuses_what_it_cannot_be(tiny, kind, needed):
                 loader.close()
 
 
+NEVER = {"p": (2, -0.1), "p_fade": (2,), "p_background": (2,)}
+NEVER |= dict.fromkeys(("size", "sizes", "crop_size", "canvas_size", "kernel_size", "target_size", "padding"), (-3,))
+NEVER |= dict.fromkeys(("min_size", "max_size", "tile_grid_size", "num_ops", "mixture_width", "count"), (-3,))
+
+
+@pytest.mark.parametrize(("kind", "needed"), TRANSFORMS, ids=lambda x: getattr(x, "__name__", ""))
+def test_no_transform_takes_what_nothing_can_be(tiny, kind, needed):
+    """Not a number for anything, probabilities above 1, negative sizes: the error names transform and parameter."""
+    for name in inspect.signature(kind).parameters:
+        for value in (float("nan"), *NEVER.get(name, ())):
+            with pytest.raises(fl.errors.OptionError) as caught:
+                fl.Loader(tiny, transforms=[T.CenterCrop(8), kind(**{**needed, name: value})]).close()
+            assert kind.__name__ in str(caught.value), (name, value)
+            named = name in str(caught.value) or "transforms" in str(caught.value) or "finite" in str(caught.value)
+            assert named, (name, value, caught.value)
+
+
 def test_every_transform_is_among_them():
     every = {getattr(T, name) for name in T.__all__ if inspect.isclass(getattr(T, name))}
     assert every == {kind for kind, _ in TRANSFORMS} | {T.Transform, T.Python}

@@ -26,7 +26,20 @@ LARGEST = 2**32 - 1
 """The largest whole number that the engine takes."""
 
 
-class Transform(metaclass=Called):
+class Named(Called):
+    """Errors of wrong arguments begin with the name of the transform."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Makes one."""
+        try:
+            return super().__call__(*args, **kwargs)
+        except OptionError as error:
+            if type(error) is not OptionError or str(error).startswith(f"{self.__name__}: "):
+                raise
+            raise OptionError(f"{self.__name__}: {error}") from None
+
+
+class Transform(metaclass=Named):
     """The base of all transforms.
 
     >>> from feedline import transforms as T

@@ -353,7 +353,7 @@ interpolation='bilinear'),)
         try:
             given: dict[int, Any] = dict(steps)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise OptionError(f"Schedule: {shown(steps)} is no dict of epochs") from None
+            raise OptionError(f"Schedule: steps: {shown(steps)} is no dict of epochs") from None
         whose = {whole("epoch", epoch, 0, 2**63 - 1): _step(value) for epoch, value in given.items()}
         if min(whose, default=1) != 0:
             raise OptionError("Schedule: must say what is done from epoch 0 on")
