@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import math
@@ -14,6 +15,7 @@ import pytest
 from feedline import _feedline
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
+from feedline.transforms.exchange import _FROM_TORCHVISION
 from pictures import picture
 from PIL import Image, ImageFilter
 
@@ -503,6 +505,32 @@ def test_torchvision_lists_are_translated():
         T.Resize(None, max_size=40),
         T.TenCrop(8),
     ]
+
+
+def test_every_class_takes_torchvisions_arguments_in_its_order():
+    def names(kind):
+        found = inspect.signature(kind.__init__).parameters.values()
+        return [p.name for p in found if p.name != "self" and p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    shared = [
+        name for name in dir(v2) if inspect.isclass(getattr(v2, name)) and name in T.__all__ and name != "Transform"
+    ]
+    assert len(shared) > 40
+    for name in shared:
+        theirs = names(getattr(v2, name))
+        assert names(getattr(T, name))[: len(theirs)] == theirs, name
+
+
+def test_every_torchvision_transform_of_images_is_translated_or_named():
+    """What is left has no equal: functions of the user's, matrices over whole images, conversions, video."""
+    left = {"Transform", "Lambda", "LinearTransformation", "ToPILImage", "UniformTemporalSubsample", "SetClampingMode"}
+    # Those of boxes, points and pairs of samples are not for a list of one image.
+    left |= {"MixUp", "CutMix", "RandomIoUCrop", "ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat"}
+    left |= {"SanitizeBoundingBoxes", "SanitizeKeyPoints"}
+    every = {n for n in dir(v2) if inspect.isclass(getattr(v2, n)) and issubclass(getattr(v2, n), torch.nn.Module)}
+    assert every - set(_FROM_TORCHVISION) <= left
+    with pytest.raises(OptionError, match="antialias"):
+        T.from_torchvision(v2.Resize(8, antialias=False))
 
 
 def test_albumentations_lists_are_translated():

@@ -86,11 +86,13 @@ def _inner(theirs: Any) -> list[Transform]:
 
 
 def _resized_crop(theirs: Any) -> Transform:
-    return geometric.RandomResizedCrop(theirs.size, theirs.scale, theirs.ratio, theirs.interpolation)
+    return geometric.RandomResizedCrop(
+        theirs.size, theirs.scale, theirs.ratio, theirs.interpolation, antialias=theirs.antialias
+    )
 
 
 def _resize(theirs: Any) -> Transform:
-    return geometric.Resize(theirs.size, theirs.interpolation, theirs.max_size)
+    return geometric.Resize(theirs.size, theirs.interpolation, theirs.max_size, antialias=theirs.antialias)
 
 
 def _random_crop(theirs: Any) -> Transform:
@@ -166,18 +168,20 @@ _FROM_TORCHVISION: Mapping[str, Callable[[Any], Transform]] = {
         colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"
     ),
     "RandomPosterize": _copy(colour.RandomPosterize, "bits", "p"),
-    "RandomResize": _copy(sizes.RandomResize, "min_size", "max_size", "interpolation"),
+    "RandomResize": _copy(sizes.RandomResize, "min_size", "max_size", "interpolation", "antialias"),
     "RandomResizedCrop": _resized_crop,
     "RandomRotation": _copy(geometric.RandomRotation, "degrees", "interpolation", "expand", "center", "fill"),
-    "RandomShortestSize": _copy(sizes.RandomShortestSize, "min_size", "max_size", "interpolation"),
+    "RandomShortestSize": _copy(sizes.RandomShortestSize, "min_size", "max_size", "interpolation", "antialias"),
     "RandomSolarize": _copy(colour.RandomSolarize, "threshold", "p"),
     "RandomVerticalFlip": _copy(geometric.RandomVerticalFlip, "p"),
     "RandomZoomOut": _copy(sizes.RandomZoomOut, "fill", "side_range", "p"),
+    "RGB": _nothing,
     "Resize": _resize,
-    "ScaleJitter": _copy(sizes.ScaleJitter, "target_size", "scale_range", "interpolation"),
+    "ScaleJitter": _copy(sizes.ScaleJitter, "target_size", "scale_range", "interpolation", "antialias"),
     "TenCrop": _copy(sizes.TenCrop, "size", "vertical_flip"),
     "ToDtype": _to_dtype,
     "ToImage": _nothing,
+    "ToPureTensor": _nothing,
     "ToTensor": _nothing,
     "TrivialAugmentWide": _copy(policy.TrivialAugmentWide, "num_magnitude_bins", *_WARP),
 }

@@ -98,7 +98,8 @@ class Normalize(Transform):
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
-    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float], inplace: bool = False) -> None:
+        flag("inplace", inplace)  # as in RandomErasing
         set_fields(self, mean=per_channel("mean", mean), std=per_channel("std", std))
 
     @classmethod
