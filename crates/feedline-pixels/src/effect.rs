@@ -2,7 +2,7 @@
 
 use crate::box_blur::{self, BoxLines};
 use crate::clahe::{self, Clahe, ClaheScratch};
-use crate::filter2d::{self, Kernel};
+use crate::filter2d::{self, Kernel, Wide};
 use crate::mask::{self, Boxes, Scene, SceneScratch};
 use crate::noise::{self, GaussianNoise, SaltAndPepper};
 use crate::patches::{self, Patches};
@@ -57,6 +57,7 @@ pub struct Overlay {
 pub(crate) struct Effects {
     clahe: ClaheScratch,
     boxes: BoxLines,
+    wide: Wide,
     scene: SceneScratch,
     field: Field,
     packed: Vec<u8>,
@@ -83,12 +84,12 @@ impl Effects {
         to: &mut ImageMut<'_>,
     ) -> Result<()> {
         match effect {
-            Effect::Filter(kernel) => filter2d::filter(kernel, from, to),
-            Effect::BoxBlur(radius) => box_blur::blur(&mut self.boxes, *radius, from, to),
+            Effect::Filter(kernel) => filter2d::filter(level, &mut self.wide, kernel, from, to),
+            Effect::BoxBlur(radius) => box_blur::blur(level, &mut self.boxes, *radius, from, to),
             Effect::Recompress(quality) => recompress::recompress(&mut self.packed, *quality, from, to),
             Effect::Patches(patches) => patches::shuffle(patches, from, to),
             Effect::Scene(scene) => mask::compose(&mut self.scene, scene, from, to),
-            Effect::Sample(op) => sample::sample(&mut self.field, op, from, to),
+            Effect::Sample(op) => sample::sample(level, &mut self.field, op, from, to),
             in_place => {
                 for y in 0..from.size.height {
                     to.row_mut(y).copy_from_slice(from.row(y));

@@ -78,7 +78,7 @@ class ElasticTransform(Transform):
 class OpticalDistortion(Transform):
     """A lens: `r (1 + k r² + k r⁴)` from the middle, with `k` from `distortion`, and probability `p`.
 
-    `shift` moves the lens's middle by (x, y) pixels.
+    `r` is in sides of the image, as OpenCV has it; `shift` moves the lens's middle by (x, y) pixels.
 
     >>> OpticalDistortion(-0.5).distortion
     (-0.5, -0.5)

@@ -1,9 +1,9 @@
-//! The reference.
+//! The reference; inlined into `avx2`, where the compiler makes vectors of the same arithmetic.
 
 /// Shares of a box's inner pixels and of the two at its ends, in 24 bits of fixed point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weights {
-    radius: usize,
+    pub(super) radius: usize,
     inner: u32,
     end: u32,
 }
@@ -19,20 +19,51 @@ impl Weights {
         let end = ((1u32 << 24) - (2 * whole as u32 + 1) * inner) / 2;
         Some(Weights { radius: whole, inner, end })
     }
+
+    #[inline(always)]
+    fn mean(self, sum: u32, ends: u32) -> u8 {
+        ((sum * self.inner + ends * self.end + (1 << 23)) >> 24) as u8
+    }
 }
 
-/// A line of pixels through the box; the outermost pixels go on for ever.
-pub(super) fn blur_line(weights: &Weights, from: &[u8], to: &mut [u8]) {
-    let (radius, last) = (weights.radius as isize, from.len() as isize / 4 - 1);
-    let value = |at: isize, channel: usize| u32::from(from[at.clamp(0, last) as usize * 4 + channel]);
-    for channel in 0..3 {
-        let mut sum: u32 = (-radius..=radius).map(|at| value(at, channel)).sum();
-        for x in 0..=last {
-            let ends = value(x - radius - 1, channel) + value(x + radius + 1, channel);
-            let bulk = sum * weights.inner + ends * weights.end;
-            to[x as usize * 4 + channel] = ((bulk + (1 << 23)) >> 24) as u8;
-            sum = sum + value(x + radius + 1, channel) - value(x - radius, channel);
+/// A line of pixels of four bytes through the box; the outermost pixels go on for ever.
+#[inline(always)]
+pub(super) fn along(weights: &Weights, from: &[u8], to: &mut [u8]) {
+    let (from, _) = from.as_chunks::<4>();
+    let (to, _) = to.as_chunks_mut::<4>();
+    let (radius, last) = (weights.radius as isize, from.len() as isize - 1);
+    let pixel = |at: isize| from[at.clamp(0, last) as usize].map(u32::from);
+    let mut sums = [0u32; 4];
+    for at in -radius..=radius {
+        let four = pixel(at);
+        sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value);
+    }
+    for (x, out) in to.iter_mut().enumerate() {
+        let x = x as isize;
+        let (before, leaving, entering) = (pixel(x - radius - 1), pixel(x - radius), pixel(x + radius + 1));
+        for channel in 0..4 {
+            out[channel] = weights.mean(sums[channel], before[channel] + entering[channel]);
+            sums[channel] = sums[channel] + entering[channel] - leaving[channel];
         }
     }
-    to.chunks_exact_mut(4).for_each(|pixel| pixel[3] = 255);
+}
+
+/// The rows that a step down a column meets: above the box, its first, and below it.
+pub(super) struct Rows<'a> {
+    pub(super) before: &'a [u8],
+    pub(super) leaving: &'a [u8],
+    pub(super) entering: &'a [u8],
+}
+
+/// One row of the result; `sums` are those of the box around it and become those of the next.
+#[inline(always)]
+pub(super) fn down(weights: &Weights, rows: &Rows<'_>, sums: &mut [u32], to: &mut [u8]) {
+    let count = to.len();
+    let (before, leaving, entering) =
+        (&rows.before[..count], &rows.leaving[..count], &rows.entering[..count]);
+    for (at, (out, sum)) in to.iter_mut().zip(&mut sums[..count]).enumerate() {
+        let new = u32::from(entering[at]);
+        *out = weights.mean(*sum, u32::from(before[at]) + new);
+        *sum = *sum + new - u32::from(leaving[at]);
+    }
 }

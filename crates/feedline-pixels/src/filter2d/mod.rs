@@ -3,7 +3,11 @@
 
 mod scalar;
 
-use crate::{Error, ImageMut, ImageRef, Result};
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use crate::cpu::dispatch;
+use crate::{CpuLevel, Error, ImageMut, ImageRef, Result, fit};
 
 /// Weights of the pixels around each.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,29 +20,61 @@ pub struct Kernel {
     pub weights: Vec<f32>,
 }
 
-/// A pixel that has a share in another: how far away, and how large a share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tap {
-    dx: i32,
-    dy: i32,
-    weight: f32,
+/// Rows that a filter needs, kept for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Wide {
+    /// The last rows as floats with mirrored margins: as many as the kernel is high.
+    rows: Vec<f32>,
+    sums: Vec<f32>,
 }
 
-pub(crate) fn filter(kernel: &Kernel, from: ImageRef<'_>, to: &mut ImageMut<'_>) -> Result<()> {
+pub(crate) fn filter(
+    level: CpuLevel,
+    wide: &mut Wide,
+    kernel: &Kernel,
+    from: ImageRef<'_>,
+    to: &mut ImageMut<'_>,
+) -> Result<()> {
     let Kernel { width, height, weights } = kernel;
     if width % 2 == 0 || height % 2 == 0 || weights.len() as u64 != u64::from(*width) * u64::from(*height) {
         return Err(Error::Misuse(format!("{} weights are no kernel of {width}x{height}", weights.len())));
     }
-    let (rx, ry) = ((width / 2) as i32, (height / 2) as i32);
-    let place = |at: usize| ((at as u32 % width) as i32 - rx, (at as u32 / width) as i32 - ry);
-    let taps: Vec<Tap> = weights
-        .iter()
-        .enumerate()
-        .filter(|(_, weight)| **weight != 0.0)
-        .map(|(at, weight)| Tap { dx: place(at).0, dy: place(at).1, weight: *weight })
-        .collect();
-    scalar::filter(&taps, rx, from, to);
+    let (radius, kept) = (i64::from(height / 2), *height as usize);
+    let columns = from.size.width as usize;
+    let padded = (columns + *width as usize - 1) * 4;
+    fit(&mut wide.rows, kept * padded, 0.0)?;
+    fit(&mut wide.sums, columns * 4, 0.0)?;
+    let Wide { rows, sums } = wide;
+    let place = |row: i64| row.rem_euclid(kept as i64) as usize * padded;
+    // Rows are widened once, each at the place of its number; above and below the image those are mirrored ones.
+    for row in -radius..radius {
+        widen(from, row, width / 2, &mut rows[place(row)..][..padded]);
+    }
+    for y in 0..from.size.height {
+        let newest = i64::from(y) + radius;
+        widen(from, newest, width / 2, &mut rows[place(newest)..][..padded]);
+        sums.fill(0.0);
+        for (at, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+            let row = place(i64::from(y) + (at as i64 / i64::from(*width)) - radius);
+            dispatch!(level, add(&rows[row + at % *width as usize * 4..], *weight, sums));
+        }
+        dispatch!(level, round(sums, to.row_mut(y)));
+    }
     Ok(())
+}
+
+/// Row number `row` (mirrored, where there is none) as floats, with `margin` mirrored pixels on both sides.
+fn widen(from: ImageRef<'_>, row: i64, margin: u32, line: &mut [f32]) {
+    let source = from.row(mirrored(row, from.size.height));
+    let (first, count) = (margin as usize * 4, source.len());
+    for (value, byte) in line[first..first + count].iter_mut().zip(source) {
+        *value = f32::from(*byte);
+    }
+    for x in (0..margin).chain(margin + from.size.width..2 * margin + from.size.width) {
+        let column = mirrored(i64::from(x) - i64::from(margin), from.size.width) as usize * 4;
+        let pixel: [f32; 4] = std::array::from_fn(|channel| f32::from(source[column + channel]));
+        line[x as usize * 4..][..4].copy_from_slice(&pixel);
+    }
 }
 
 /// The row or column that shows at `at`, mirrored as often as it takes.
@@ -54,6 +90,32 @@ mod tests {
     use crate::{PixelLayout, Size};
 
     #[test]
+    fn levels_agree_and_sums_are_those_of_the_definition() {
+        let size = Size::new(9, 4);
+        let bytes: Vec<u8> =
+            (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
+        let from = ImageRef::new(&bytes, size, 36, PixelLayout::Rgbx).unwrap();
+        // Taller than the image: rows are mirrored more than once.
+        let weights: Vec<f32> = (0..33).map(|i| (i % 5) as f32 / 66.0).collect();
+        let kernel = Kernel { width: 3, height: 11, weights };
+        for level in CpuLevel::available() {
+            let mut out = vec![0; bytes.len()];
+            let mut to = ImageMut::new(&mut out, size, 36, PixelLayout::Rgbx).unwrap();
+            filter(level, &mut Wide::default(), &kernel, from, &mut to).unwrap();
+            for (at, found) in out.iter().enumerate().filter(|(at, _)| at % 4 < 3) {
+                let (x, y) = ((at / 4 % 9) as i64, (at / 36) as i64);
+                let mut sum = 0.0f32;
+                for (tap, weight) in kernel.weights.iter().enumerate() {
+                    let column = mirrored(x + tap as i64 % 3 - 1, 9) as usize;
+                    let row = mirrored(y + tap as i64 / 3 - 5, 4) as usize;
+                    sum += weight * f32::from(bytes[row * 36 + column * 4 + at % 4]);
+                }
+                assert_eq!(*found, sum.round_ties_even() as u8, "{level:?} {at}");
+            }
+        }
+    }
+
+    #[test]
     fn a_shifted_point_moves_the_image_and_mirrors_edges() {
         let bytes: Vec<u8> = (0..5u8).flat_map(|x| [x * 10; 4]).collect();
         let size = Size::new(5, 1);
@@ -61,7 +123,7 @@ mod tests {
         let mut out = vec![0; 20];
         let mut to = ImageMut::new(&mut out, size, 20, PixelLayout::Rgbx).unwrap();
         let kernel = Kernel { width: 3, height: 1, weights: vec![0.0, 0.0, 1.0] };
-        filter(&kernel, from, &mut to).unwrap();
+        filter(CpuLevel::detect(), &mut Wide::default(), &kernel, from, &mut to).unwrap();
         let reds: Vec<u8> = out.chunks_exact(4).map(|p| p[0]).collect();
         assert_eq!(reds, [10, 20, 30, 40, 30]);
     }

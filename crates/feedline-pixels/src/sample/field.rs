@@ -1,24 +1,35 @@
 //! Smoothed random offsets for every pixel.
 
-use super::{Places, Sample};
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+use super::{Places, Sample, scalar};
+use crate::cpu::dispatch;
 use crate::filter2d::mirrored;
 use crate::noise::{bits, unit};
-use crate::{Result, Size, fit};
+use crate::{CpuLevel, Result, Size, fit};
 
 /// Offsets along x and y; memory is kept for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Field {
     x: Vec<f32>,
     y: Vec<f32>,
+    /// One row with mirrored margins.
     line: Vec<f32>,
+    /// The field before it is smoothed down its columns.
+    before: Vec<f32>,
     width: usize,
 }
 
 impl Field {
     /// Makes the offsets that `sample` needs, if any.
     pub(crate) fn prepare(&mut self, sample: &Sample) -> Result<()> {
+        self.prepare_by(CpuLevel::detect(), sample)
+    }
+
+    /// The same, with the kernels of this level.
+    pub(super) fn prepare_by(&mut self, level: CpuLevel, sample: &Sample) -> Result<()> {
         match sample.places {
-            Places::Elastic { alpha, sigma, seed } => self.make(sample.output, alpha, sigma, seed),
+            Places::Elastic { alpha, sigma, seed } => self.make(level, sample.output, alpha, sigma, seed),
             _ => Ok(()),
         }
     }
@@ -33,16 +44,23 @@ impl Field {
         let (dx, dy) = (x - left, y - top);
         let weights = [(1.0 - dx) * (1.0 - dy), dx * (1.0 - dy), (1.0 - dx) * dy, dx * dy];
         corners.iter().zip(weights).fold((0.0, 0.0), |sum, ((x, y), weight)| {
-            let (a, b) = self.at(*x as u32, *y as u32);
+            let [a, b] = self.row(*y as u32).map(|row| row[*x as usize]);
             (sum.0 + weight * f64::from(a), sum.1 + weight * f64::from(b))
         })
     }
 
-    pub(super) fn make(&mut self, size: Size, alpha: (f32, f32), sigma: (f32, f32), seed: u64) -> Result<()> {
+    pub(super) fn make(
+        &mut self,
+        level: CpuLevel,
+        size: Size,
+        alpha: (f32, f32),
+        sigma: (f32, f32),
+        seed: u64,
+    ) -> Result<()> {
         self.width = size.width as usize;
         let area = size.area() as usize;
-        fit(&mut self.line, self.width.max(size.height as usize), 0.0)?;
-        for (axis, field) in [&mut self.x, &mut self.y].into_iter().enumerate() {
+        let Field { x, y, line, before, .. } = self;
+        for (axis, field) in [x, y].into_iter().enumerate() {
             fit(field, area, 0.0)?;
             for (at, value) in field.iter_mut().enumerate() {
                 let random = bits(seed, at as u64);
@@ -52,8 +70,8 @@ impl Field {
             let own = if axis == 0 { sigma.0 } else { sigma.1 };
             if own > 0.0 {
                 let radius = ((8.0 * own + 1.0) as u32 | 1) / 2;
-                smooth(field, size, weights(sigma.0, radius), true, &mut self.line);
-                smooth(field, size, weights(sigma.1, radius), false, &mut self.line);
+                smooth_rows(level, field, size, &weights(sigma.0, radius), line)?;
+                smooth_columns(level, field, size, &weights(sigma.1, radius), before)?;
             }
             let reach = if axis == 0 { alpha.0 } else { alpha.1 } / 2.0;
             for value in field.iter_mut() {
@@ -63,9 +81,10 @@ impl Field {
         Ok(())
     }
 
-    pub(super) fn at(&self, x: u32, y: u32) -> (f32, f32) {
-        let at = y as usize * self.width + x as usize;
-        (self.x[at], self.y[at])
+    /// The offsets of a row's pixels along x and along y.
+    pub(super) fn row(&self, y: u32) -> [&[f32]; 2] {
+        let at = y as usize * self.width;
+        [&self.x, &self.y].map(|field| field.get(at..at + self.width).unwrap_or(&[]))
     }
 }
 
@@ -75,23 +94,46 @@ fn weights(sigma: f32, radius: u32) -> Vec<f32> {
     (0..=radius).map(|distance| (one(distance) / sum) as f32).collect()
 }
 
-/// One direction of a Gaussian, edges mirrored.
-fn smooth(field: &mut [f32], size: Size, weights: Vec<f32>, along_rows: bool, line: &mut [f32]) {
-    let (width, height) = (size.width as usize, size.height as usize);
-    let (lines, count, step) = if along_rows { (height, width, 1) } else { (width, height, width) };
-    for number in 0..lines {
-        let start = if along_rows { number * width } else { number };
-        let value = |field: &[f32], at: i64| field[start + mirrored(at, count as u32) as usize * step];
-        for (at, out) in line[..count].iter_mut().enumerate() {
-            let mut sum = weights[0] * field[start + at * step];
-            for (distance, weight) in weights.iter().enumerate().skip(1) {
-                let distance = distance as i64;
-                sum += weight * (value(field, at as i64 - distance) + value(field, at as i64 + distance));
-            }
-            *out = sum;
+/// A Gaussian along rows, edges mirrored.
+fn smooth_rows(
+    level: CpuLevel,
+    field: &mut [f32],
+    size: Size,
+    weights: &[f32],
+    line: &mut Vec<f32>,
+) -> Result<()> {
+    let (width, radius) = (size.width as usize, weights.len() - 1);
+    fit(line, width + 2 * radius, 0.0)?;
+    for row in field.chunks_exact_mut(width) {
+        for (at, value) in line.iter_mut().enumerate() {
+            *value = row[mirrored(at as i64 - radius as i64, size.width) as usize];
         }
-        for (at, value) in line[..count].iter().enumerate() {
-            field[start + at * step] = *value;
+        dispatch!(level, scaled(&line[radius..], weights[0], row));
+        for (distance, weight) in weights.iter().enumerate().skip(1) {
+            let (one, other) = (&line[radius - distance..], &line[radius + distance..]);
+            dispatch!(level, add_pair(one, other, *weight, row));
         }
     }
+    Ok(())
+}
+
+/// The same along columns.
+fn smooth_columns(
+    level: CpuLevel,
+    field: &mut [f32],
+    size: Size,
+    weights: &[f32],
+    before: &mut Vec<f32>,
+) -> Result<()> {
+    let width = size.width as usize;
+    fit(before, field.len(), 0.0)?;
+    before.copy_from_slice(field);
+    let row = |at: i64| &before[mirrored(at, size.height) as usize * width..];
+    for (y, out) in (0i64..).zip(field.chunks_exact_mut(width)) {
+        dispatch!(level, scaled(row(y), weights[0], out));
+        for (distance, weight) in (0i64..).zip(weights).skip(1) {
+            dispatch!(level, add_pair(row(y - distance), row(y + distance), *weight, out));
+        }
+    }
+    Ok(())
 }

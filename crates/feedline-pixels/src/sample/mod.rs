@@ -4,8 +4,12 @@
 mod field;
 mod scalar;
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use crate::cpu::dispatch;
 use crate::warp::Map;
-use crate::{ImageMut, ImageRef, Result, Size, WarpFilter};
+use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, WarpFilter};
 
 pub(crate) use field::Field;
 
@@ -25,7 +29,8 @@ pub enum Outside {
 pub enum Places {
     /// A matrix.
     Map(Map),
-    /// A lens: `r (1 + k r² + k r⁴)` from the middle, in units of half the image, which is moved by `shift` pixels.
+    /// A lens: `r (1 + k r² + k r⁴)` from the middle, which is moved by `shift` pixels. The unit is the image's side, as
+    /// OpenCV's camera has it.
     Lens {
         /// Negative bulges, positive pinches.
         distortion: f64,
@@ -58,28 +63,27 @@ pub struct Sample {
 
 /// Writes the result; both have four bytes per pixel.
 pub(crate) fn sample(
+    level: CpuLevel,
     field: &mut Field,
     sample: &Sample,
     from: ImageRef<'_>,
     to: &mut ImageMut<'_>,
 ) -> Result<()> {
-    field.prepare(sample)?;
+    field.prepare_by(level, sample)?;
     for y in 0..to.size.height {
-        let row = to.row_mut(y);
-        for (x, pixel) in row.chunks_exact_mut(4).enumerate() {
-            let place = place(sample, field, x as u32, y);
-            let found = match sample.filter {
-                WarpFilter::Nearest => scalar::nearest(from, place, sample.outside),
-                _ => scalar::bilinear(from, place, sample.outside),
-            };
-            pixel.copy_from_slice(&found);
-        }
+        dispatch!(level, row(sample, field, from, y, to.row_mut(y)));
     }
     Ok(())
 }
 
 /// The place of an output pixel's middle, in pixels from the source's upper left corner.
 pub(crate) fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
+    place_in_row(sample, field.row(y), x, y)
+}
+
+/// The same, with the offsets of the pixel's row.
+#[inline(always)]
+fn place_in_row(sample: &Sample, offsets: [&[f32]; 2], x: u32, y: u32) -> (f64, f64) {
     let (mx, my) = (f64::from(x) + 0.5, f64::from(y) + 0.5);
     match sample.places {
         Places::Map(Map::Affine([a, b, c, d, e, f])) => (a * mx + b * my + c, d * mx + e * my + f),
@@ -88,15 +92,15 @@ pub(crate) fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64
             ((a * mx + b * my + c) / divisor, (d * mx + e * my + f) / divisor)
         }
         Places::Lens { distortion, shift } => {
-            let (half_x, half_y) =
-                (f64::from(sample.output.width) / 2.0, f64::from(sample.output.height) / 2.0);
-            let (u, v) = ((mx - half_x - shift.0) / half_x, (my - half_y - shift.1) / half_y);
+            let (width, height) = (f64::from(sample.output.width), f64::from(sample.output.height));
+            let (middle_x, middle_y) = (width / 2.0 + shift.0, height / 2.0 + shift.1);
+            let (u, v) = ((mx - middle_x) / width, (my - middle_y) / height);
             let squared = u * u + v * v;
             let stretch = 1.0 + distortion * squared + distortion * squared * squared;
-            (u * stretch * half_x + half_x + shift.0, v * stretch * half_y + half_y + shift.1)
+            (u * stretch * width + middle_x, v * stretch * height + middle_y)
         }
         Places::Elastic { .. } => {
-            let (dx, dy) = field.at(x, y);
+            let [dx, dy] = offsets.map(|row| row[x as usize]);
             (mx + f64::from(dx), my + f64::from(dy))
         }
     }
@@ -113,12 +117,13 @@ pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f
     match sample.places {
         Places::Map(map) => map.inverse().map_or((f64::NAN, f64::NAN), |inverse| inverse.at((x, y))),
         Places::Lens { distortion, shift } => {
-            let half = (f64::from(sample.output.width) / 2.0, f64::from(sample.output.height) / 2.0);
-            let (u, v) = ((x - half.0 - shift.0) / half.0, (y - half.1 - shift.1) / half.1);
+            let (width, height) = (f64::from(sample.output.width), f64::from(sample.output.height));
+            let (middle_x, middle_y) = (width / 2.0 + shift.0, height / 2.0 + shift.1);
+            let (u, v) = ((x - middle_x) / width, (y - middle_y) / height);
             let far = u.hypot(v);
             let near = unbent(far, distortion);
             let shrink = if far > 0.0 { near / far } else { 1.0 };
-            (u * shrink * half.0 + half.0 + shift.0, v * shrink * half.1 + half.1 + shift.1)
+            (u * shrink * width + middle_x, v * shrink * height + middle_y)
         }
         Places::Elastic { .. } => {
             let (mut px, mut py) = (x, y);
@@ -167,8 +172,52 @@ mod tests {
             filter: WarpFilter::Bilinear,
             outside,
         };
-        sample(&mut Field::default(), &op, from, &mut to).unwrap();
+        sample(CpuLevel::detect(), &mut Field::default(), &op, from, &mut to).unwrap();
         out.chunks_exact(4).map(|p| p[0]).collect()
+    }
+
+    /// What OpenCV's `initUndistortRectifyMap` gives for a camera whose focal lengths are the image's sides.
+    #[test]
+    fn lenses_measure_in_sides_of_the_image() {
+        let size = Size::new(200, 100);
+        let places = Places::Lens { distortion: -0.5, shift: (0.0, 0.0) };
+        let op = Sample { places, output: size, filter: WarpFilter::Bilinear, outside: Outside::Edge };
+        let (x, y) = place(&op, &Field::default(), 199, 99);
+        // The last pixel's middle: 0.4975 and 0.495 of a side from the centre.
+        let squared = 0.4975f64.powi(2) + 0.495f64.powi(2);
+        let stretch = 1.0 - 0.5 * squared - 0.5 * squared * squared;
+        assert!((x - (100.0 + 99.5 * stretch)).abs() < 1e-9 && (y - (50.0 + 49.5 * stretch)).abs() < 1e-9);
+        assert!(x > 150.0, "the default lens does not turn corners over");
+    }
+
+    #[test]
+    fn levels_agree_bit_for_bit() {
+        let size = Size::new(37, 23);
+        let bytes: Vec<u8> =
+            (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
+        let from = ImageRef::new(&bytes, size, 37 * 4, PixelLayout::Rgbx).unwrap();
+        let places = [
+            Places::Elastic { alpha: (40.0, 30.0), sigma: (3.0, 2.0), seed: 5 },
+            Places::Lens { distortion: 0.6, shift: (1.5, -2.0) },
+            Places::Map(Map::Affine([0.9, 0.2, 1.3, -0.1, 1.1, -2.7])),
+        ];
+        for places in places {
+            for filter in [WarpFilter::Nearest, WarpFilter::Bilinear] {
+                for outside in [Outside::Fill([9, 8, 7]), Outside::Edge, Outside::Reflect] {
+                    let op = Sample { places, output: size, filter, outside };
+                    let made = |level| {
+                        let mut out = vec![0; bytes.len()];
+                        let mut to = ImageMut::new(&mut out, size, 37 * 4, PixelLayout::Rgbx).unwrap();
+                        sample(level, &mut Field::default(), &op, from, &mut to).unwrap();
+                        out
+                    };
+                    let expected = made(CpuLevel::Scalar);
+                    for level in CpuLevel::available() {
+                        assert!(made(level) == expected, "{level:?} {op:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

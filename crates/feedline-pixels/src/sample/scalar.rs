@@ -1,9 +1,40 @@
-//! The reference.
+//! The reference; inlined into `avx2`.
 
-use super::Outside;
-use crate::{ImageRef, Size};
+use super::{Field, Outside, Sample, place_in_row};
+use crate::{ImageRef, Size, WarpFilter};
+
+/// One row of the result.
+#[inline(always)]
+pub(super) fn row(sample: &Sample, field: &Field, from: ImageRef<'_>, y: u32, row: &mut [u8]) {
+    let offsets = field.row(y);
+    for (x, pixel) in row.chunks_exact_mut(4).enumerate() {
+        let place = place_in_row(sample, offsets, x as u32, y);
+        let found = match sample.filter {
+            WarpFilter::Nearest => nearest(from, place, sample.outside),
+            _ => bilinear(from, place, sample.outside),
+        };
+        pixel.copy_from_slice(&found);
+    }
+}
+
+/// `out = values · weight`.
+#[inline(always)]
+pub(super) fn scaled(values: &[f32], weight: f32, out: &mut [f32]) {
+    for (sum, value) in out.iter_mut().zip(values) {
+        *sum = weight * value;
+    }
+}
+
+/// `out += (one + other) · weight`.
+#[inline(always)]
+pub(super) fn add_pair(one: &[f32], other: &[f32], weight: f32, out: &mut [f32]) {
+    for ((sum, one), other) in out.iter_mut().zip(one).zip(other) {
+        *sum += weight * (one + other);
+    }
+}
 
 /// A place along one axis, brought inside where edges or mirrors show.
+#[inline(always)]
 fn inside(at: f64, length: u32, outside: Outside) -> f64 {
     let length = f64::from(length);
     match outside {
@@ -16,6 +47,7 @@ fn inside(at: f64, length: u32, outside: Outside) -> f64 {
     }
 }
 
+#[inline(always)]
 fn fill(outside: Outside) -> [u8; 4] {
     match outside {
         Outside::Fill([red, green, blue]) => [red, green, blue, 255],
@@ -33,7 +65,8 @@ fn pixel(from: ImageRef<'_>, x: f64, y: f64, outside: Outside) -> [u8; 4] {
     [found[0], found[1], found[2], 255]
 }
 
-pub(super) fn nearest(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
+#[inline(always)]
+fn nearest(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
     let x = inside(x - 0.5, from.size.width, outside).round_ties_even();
     let y = inside(y - 0.5, from.size.height, outside).round_ties_even();
     pixel(from, x, y, outside)
@@ -47,7 +80,8 @@ pub(super) fn nearest_place(size: Size, (x, y): (f64, f64), outside: Outside) ->
     there.then_some((x as u32, y as u32))
 }
 
-pub(super) fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
+#[inline(always)]
+fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
     let x = inside(x - 0.5, from.size.width, outside);
     let y = inside(y - 0.5, from.size.height, outside);
     if !x.is_finite() || !y.is_finite() {
@@ -55,15 +89,39 @@ pub(super) fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside)
     }
     let (left, top) = (x.floor(), y.floor());
     let (dx, dy) = ((x - left) as f32, (y - top) as f32);
+    let (width, height) = (f64::from(from.size.width), f64::from(from.size.height));
+    if left >= 0.0 && top >= 0.0 && left + 1.0 < width && top + 1.0 < height {
+        return between(from, (left as usize, top as u32), (dx, dy));
+    }
     let corners = [
         (pixel(from, left, top, outside), (1.0 - dx) * (1.0 - dy)),
         (pixel(from, left + 1.0, top, outside), dx * (1.0 - dy)),
         (pixel(from, left, top + 1.0, outside), (1.0 - dx) * dy),
         (pixel(from, left + 1.0, top + 1.0, outside), dx * dy),
     ];
+    // As in `between`.
     let blended = |channel: usize| {
         let sum: f32 = corners.iter().map(|(pixel, weight)| f32::from(pixel[channel]) * weight).sum();
         sum.round_ties_even() as u8
     };
     [blended(0), blended(1), blended(2), 255]
+}
+
+/// The blend of four pixels that are all there, with the sums of `bilinear`.
+#[inline(always)]
+fn between(from: ImageRef<'_>, (left, top): (usize, u32), (dx, dy): (f32, f32)) -> [u8; 4] {
+    let weights = [(1.0 - dx) * (1.0 - dy), dx * (1.0 - dy), (1.0 - dx) * dy, dx * dy];
+    let pair = |row: &[u8]| -> [[u8; 4]; 2] {
+        let eight = &row[left * 4..][..8];
+        [[eight[0], eight[1], eight[2], eight[3]], [eight[4], eight[5], eight[6], eight[7]]]
+    };
+    let ([a, b], [c, d]) = (pair(from.row(top)), pair(from.row(top + 1)));
+    let mut sums = [0.0f32; 4];
+    for (pixel, weight) in [a, b, c, d].into_iter().zip(weights) {
+        for (sum, value) in sums.iter_mut().zip(pixel) {
+            *sum += f32::from(value) * weight;
+        }
+    }
+    let [red, green, blue, _] = sums.map(|sum| sum.round_ties_even() as u8);
+    [red, green, blue, 255]
 }
