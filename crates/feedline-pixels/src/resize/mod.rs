@@ -5,9 +5,10 @@
 //! has a share in, so no source row is kept or copied. Four finished lines are blended horizontally together; see
 //! [`convolve`] for the arithmetic. Mirroring left to right is free: the table of columns is built backwards.
 //!
-//! Filters with negative lobes overshoot, Pillow rounds and clamps to bytes between its passes, and clamping in another
-//! order moves pixels at hard edges by ten levels and more. For them, and only them, bytes are made in between as well,
-//! and the passes are run in the order of Pillow 13: see [`Filter::overshoots`] and `columns_first`.
+//! Pillow rounds and clamps to bytes between its passes, and so does this. Filters with negative lobes overshoot, and
+//! clamping in another order moves pixels at hard edges by ten levels and more. For them, and only them, the passes are
+//! run in the order of Pillow 13: see [`Filter::overshoots`] and `columns_first`. For the others the order moves a
+//! rounding: by one level at most, up as often as down.
 
 mod axis;
 mod convolve;
@@ -45,8 +46,8 @@ pub(crate) struct Resizer {
     next_out: u32,
     /// Fraction bits of a pass's result.
     fraction: u32,
-    /// Whether lines are rounded to bytes before their columns are blended.
-    clamps_lines: bool,
+    /// Whether results can leave the range of bytes: sums have a bit more for that, and one less of fraction.
+    overshoots: bool,
     vertical: Weights,
     horizontal: Weights,
     columns: Columns,
@@ -60,8 +61,6 @@ pub(crate) struct Resizer {
     narrow: Vec<i16>,
     narrow_length: usize,
     woven: Vec<Woven>,
-    /// One line as bytes, where lines are clamped.
-    bytes: Vec<u8>,
     /// Four rows of output, and one more for rows finished singly.
     pixels: Vec<u8>,
 }
@@ -71,7 +70,7 @@ enum Method {
     Nothing,
     Copy,
     Nearest,
-    /// Rows, then columns, rounded once.
+    /// Rows, rounded to bytes, then columns.
     Blend,
     /// Columns, rounded to bytes, then rows: Pillow's order.
     BlendColumnsFirst,
@@ -90,7 +89,7 @@ impl Resizer {
             next_row: 0,
             next_out: 0,
             fraction: 0,
-            clamps_lines: false,
+            overshoots: false,
             vertical: Weights::default(),
             horizontal: Weights::default(),
             columns: Columns::default(),
@@ -102,7 +101,6 @@ impl Resizer {
             narrow: Vec::new(),
             narrow_length: 0,
             woven: Vec::new(),
-            bytes: Vec::new(),
             pixels: Vec::new(),
         }
     }
@@ -131,7 +129,7 @@ impl Resizer {
             Method::Nearest
         } else {
             self.begin_blend(filter, horizontal, vertical);
-            self.clamps_lines = filter.overshoots();
+            self.overshoots = filter.overshoots();
             if columns_first(filter, geometry) { Method::BlendColumnsFirst } else { Method::Blend }
         };
     }
@@ -288,10 +286,11 @@ impl Resizer {
     fn emit(&mut self, last: u32, sink: &mut impl RowSink) {
         let first = last / ROWS as u32 * ROWS as u32;
         let slot = first as usize % self.line_count;
-        if self.clamps_lines {
-            self.clamp_lines(slot);
+        if self.overshoots {
+            self.blend_lines::<true>(slot);
+        } else {
+            self.blend_lines::<false>(slot);
         }
-        self.blend_lines(slot);
         let stride = self.columns.count() * 4;
         for (out, pixels) in (first..=last).zip(self.pixels.chunks_exact(stride)) {
             sink(out, &pixels[..self.covered.width as usize * 4]);
@@ -299,25 +298,15 @@ impl Resizer {
         self.next_out = last + 1;
     }
 
-    /// Rounds four lines to bytes and back.
-    fn clamp_lines(&mut self, first: usize) {
-        let width = self.line_length - LINE_MULTIPLE;
-        self.bytes.resize(width, 0);
-        for line in self.lines[first * self.line_length..].chunks_exact_mut(self.line_length).take(ROWS) {
-            convolve::round_line(self.level, &line[..width], self.fraction, &mut self.bytes);
-            let rows = Rows { bytes: &self.bytes, stride: width, width };
-            convolve::blend_rows(self.level, rows, &[i16::MAX], true, line);
-        }
-    }
-
-    /// Blends the columns of four lines into four rows of `pixels`.
-    fn blend_lines(&mut self, first: usize) {
+    /// Rounds four lines to bytes and blends their columns into four rows of `pixels`. `HALVED` are lines of a filter that
+    /// overshoots.
+    fn blend_lines<const HALVED: bool>(&mut self, first: usize) {
         let at = first * self.line_length;
         let lines = std::array::from_fn(|row| &self.lines[at + row * self.line_length..][..self.line_length]);
         let woven = &mut self.woven[..self.needed.width as usize];
         match self.layout {
-            Some(PixelLayout::Rgb) => convolve::weave::<3>(self.level, lines, woven),
-            _ => convolve::weave::<4>(self.level, lines, woven),
+            Some(PixelLayout::Rgb) => convolve::weave::<3, HALVED>(self.level, lines, woven),
+            _ => convolve::weave::<4, HALVED>(self.level, lines, woven),
         }
         let stride = self.columns.count() * 4;
         convolve::blend_columns(self.level, &self.columns, &self.woven, &mut self.pixels, stride);
@@ -337,7 +326,7 @@ impl Resizer {
             };
             convolve::blend_rows(self.level, rows, &[i16::MAX], true, line);
             if slot + 1 == ROWS || row + 1 == self.needed.height {
-                self.blend_lines(0);
+                self.blend_lines::<false>(0);
                 self.add_narrow(row - slot as u32, slot as u32 + 1, sink);
             }
         }

@@ -170,13 +170,16 @@ unsafe fn store_sums(line: *mut i16, sum: [__m256i; 2]) {
 ///
 /// Needs AVX2, and the lengths that `super::weave` checks.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
+    lines: [&[i16]; ROWS],
+    woven: &mut [Woven],
+) {
     let lines = lines.map(<[i16]>::as_ptr);
     let mut x = 0;
     if CHANNELS == 4 {
         while x + 4 <= woven.len() {
             // SAFETY: four columns of four numbers lie inside each line, four columns inside `woven`.
-            unsafe { weave_four(lines.map(|line| line.add(4 * x)), woven.as_mut_ptr().add(x)) };
+            unsafe { weave_four::<HALVED>(lines.map(|line| line.add(4 * x)), woven.as_mut_ptr().add(x)) };
             x += 4;
         }
     }
@@ -185,9 +188,24 @@ pub(super) unsafe fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: 
         let four = unsafe { lines.map(|line| _mm_loadl_epi64(line.add(CHANNELS * x).cast())) };
         let upper = _mm_unpacklo_epi64(four[0], four[1]);
         let lower = _mm_unpacklo_epi64(four[2], four[3]);
+        let whole = whole_levels::<HALVED>(_mm256_set_m128i(lower, upper));
         // SAFETY: a `Woven` is 32 aligned bytes.
-        unsafe { _mm256_store_si256(column.0.as_mut_ptr().cast(), _mm256_set_m128i(lower, upper)) };
+        unsafe { _mm256_store_si256(column.0.as_mut_ptr().cast(), whole) };
     }
+}
+
+/// Sums as whole levels in the upper bytes: half a level is added, the fraction cut off. Adding saturates, so that what
+/// overshoots stays at the ends of the range; that holds for the doubling of halved sums as well.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn whole_levels<const HALVED: bool>(sums: __m256i) -> __m256i {
+    let sums = if HALVED {
+        let rounded = _mm256_adds_epi16(sums, _mm256_set1_epi16(1 << 6));
+        _mm256_adds_epi16(rounded, rounded)
+    } else {
+        _mm256_adds_epi16(sums, _mm256_set1_epi16(1 << 7))
+    };
+    _mm256_and_si256(sums, _mm256_set1_epi16(!0xFF))
 }
 
 /// A transposition of 4 × 4 groups of 64 bits.
@@ -197,9 +215,9 @@ pub(super) unsafe fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: 
 /// Needs AVX2; 16 readable elements at each line, four writable columns.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn weave_four(lines: [*const i16; ROWS], woven: *mut Woven) {
+unsafe fn weave_four<const HALVED: bool>(lines: [*const i16; ROWS], woven: *mut Woven) {
     // SAFETY: the caller promises 16 elements.
-    let rows = unsafe { lines.map(|line| _mm256_loadu_si256(line.cast())) };
+    let rows = unsafe { lines.map(|line| whole_levels::<HALVED>(_mm256_loadu_si256(line.cast()))) };
     let even_upper = _mm256_unpacklo_epi64(rows[0], rows[1]);
     let odd_upper = _mm256_unpackhi_epi64(rows[0], rows[1]);
     let even_lower = _mm256_unpacklo_epi64(rows[2], rows[3]);

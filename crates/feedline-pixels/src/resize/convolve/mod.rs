@@ -16,7 +16,8 @@
 //! **Arithmetic**, the same at every [`CpuLevel`]: a pixel byte `v` is the 16-bit number `(v - 128) · 256`; a product
 //! with a weight is `(value · weight + 2^14) >> 15`; sums saturate at 16 bits. A weight of one is `2^15`, or `2^14`
 //! for filters that overshoot, which halves the numbers to make room. Each product is off by at most 1/512 level
-//! (1/256 for the latter), so 4 + 4 taps by 1/64 level: rounding to a byte is the only error that shows.
+//! (1/256 for the latter), so 4 taps by 1/128 level. Both passes round to bytes, half up, as both of Pillow's do: rounding
+//! once would be nearer to the exact value and, at ratios with many halves, a third of a level darker than Pillow.
 
 mod scalar;
 
@@ -68,19 +69,24 @@ pub(crate) fn blend_rows(level: CpuLevel, rows: Rows<'_>, weights: &[i16], begin
     }
 }
 
-/// Puts columns of four lines side by side: `woven[x]` gets the four numbers from `CHANNELS · x` of each line. With
-/// three channels the fourth number is the next column's first, which nobody uses.
-pub(crate) fn weave<const CHANNELS: usize>(level: CpuLevel, lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+/// Puts columns of four lines side by side: `woven[x]` gets the four numbers from `CHANNELS · x` of each line, rounded to
+/// whole levels from 0 to 255 as Pillow rounds between its passes. `HALVED` are lines with 7 bits of fraction; what is
+/// woven has 8. With three channels the fourth number is the next column's first, which nobody uses.
+pub(crate) fn weave<const CHANNELS: usize, const HALVED: bool>(
+    level: CpuLevel,
+    lines: [&[i16]; ROWS],
+    woven: &mut [Woven],
+) {
     let needed = (woven.len() * CHANNELS).next_multiple_of(LINE_MULTIPLE);
     assert!(lines.iter().all(|line| line.len() >= needed + LINE_MULTIPLE), "lines are not padded");
     match level {
-        CpuLevel::Scalar => scalar::weave::<CHANNELS>(lines, woven),
+        CpuLevel::Scalar => scalar::weave::<CHANNELS, HALVED>(lines, woven),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as in `blend_rows`.
-        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::weave::<CHANNELS>(lines, woven) },
+        CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { avx2::weave::<CHANNELS, HALVED>(lines, woven) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as in `blend_rows`.
-        CpuLevel::Neon => unsafe { neon::weave::<CHANNELS>(lines, woven) },
+        CpuLevel::Neon => unsafe { neon::weave::<CHANNELS, HALVED>(lines, woven) },
     }
 }
 

@@ -59,16 +59,32 @@ unsafe fn blend_block(rows: Rows<'_>, weights: &[i16], begin: bool, x: usize, li
 ///
 /// Needs NEON, and the lengths that `super::weave` checks.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
+    lines: [&[i16]; ROWS],
+    woven: &mut [Woven],
+) {
     for (x, column) in woven.iter_mut().enumerate() {
         for (row, line) in lines.iter().enumerate() {
             // SAFETY: lines are padded past the last column's four numbers; a `Woven` holds four rows of four.
             unsafe {
                 let four = vld1_s16(line.as_ptr().add(CHANNELS * x));
-                vst1_s16(column.0.as_mut_ptr().add(4 * row), four);
+                vst1_s16(column.0.as_mut_ptr().add(4 * row), whole_levels::<HALVED>(four));
             }
         }
     }
+}
+
+/// Sums as whole levels in the upper bytes: half a level is added, with saturation, and the fraction cut off.
+#[target_feature(enable = "neon")]
+#[inline]
+fn whole_levels<const HALVED: bool>(sums: int16x4_t) -> int16x4_t {
+    let sums = if HALVED {
+        let rounded = vqadd_s16(sums, vdup_n_s16(1 << 6));
+        vqadd_s16(rounded, rounded)
+    } else {
+        vqadd_s16(sums, vdup_n_s16(1 << 7))
+    };
+    vand_s16(sums, vdup_n_s16(!0xFF))
 }
 
 /// # Safety

@@ -15,10 +15,13 @@ pub(super) fn blend_rows(rows: Rows<'_>, weights: &[i16], begin: bool, line: &mu
     }
 }
 
-pub(super) fn weave<const CHANNELS: usize>(lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+pub(super) fn weave<const CHANNELS: usize, const HALVED: bool>(lines: [&[i16]; ROWS], woven: &mut [Woven]) {
+    let fraction = if HALVED { 7 } else { 8 };
     for (x, column) in woven.iter_mut().enumerate() {
         for (line, four) in lines.iter().zip(column.0.chunks_exact_mut(4)) {
-            four.copy_from_slice(&line[x * CHANNELS..x * CHANNELS + 4]);
+            for (number, sum) in four.iter_mut().zip(&line[x * CHANNELS..]) {
+                *number = centred(to_byte(*sum, fraction));
+            }
         }
     }
 }
