@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 /// Calls a kernel of this module in the version for the level. Where there is none for NEON, the reference runs; with
-/// `avx512:` in front there is one for AVX-512, too.
+/// `avx512:` in front there is one for AVX-512, too, with `neon:` one for NEON, with `all:` one for each.
 macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
         match $level {
@@ -22,6 +22,31 @@ macro_rules! dispatch {
             // SAFETY: this level is only ever passed down after detection.
             $crate::CpuLevel::Avx2 => unsafe { avx2::$kernel($($argument),*) },
             _ => scalar::$kernel($($argument),*),
+        }
+    };
+    (neon: $level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
+        match $level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: these levels are only ever passed down after detection.
+            $crate::CpuLevel::Avx2 | $crate::CpuLevel::Avx512 => unsafe { avx2::$kernel($($argument),*) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: every aarch64 CPU has NEON.
+            $crate::CpuLevel::Neon => unsafe { neon::$kernel($($argument),*) },
+            $crate::CpuLevel::Scalar => scalar::$kernel($($argument),*),
+        }
+    };
+    (all: $level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
+        match $level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this level is only ever passed down after detection.
+            $crate::CpuLevel::Avx512 => unsafe { avx512::$kernel($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this level is only ever passed down after detection.
+            $crate::CpuLevel::Avx2 => unsafe { avx2::$kernel($($argument),*) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: every aarch64 CPU has NEON.
+            $crate::CpuLevel::Neon => unsafe { neon::$kernel($($argument),*) },
+            $crate::CpuLevel::Scalar => scalar::$kernel($($argument),*),
         }
     };
 }

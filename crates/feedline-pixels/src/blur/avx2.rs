@@ -1,28 +1,28 @@
-//! The same for x86-64 with AVX2: the sums of 32 values stay in registers until all weights are done.
+//! The same for x86-64 with AVX2: the sums of 64 values stay in registers until all weights are done.
 
 use std::arch::x86_64::*;
 
-use super::scalar;
+use super::{HALF_LEVEL, LEVEL_BITS, scalar};
 
 /// Half of what lines are padded to: as many sums as there are registers for.
 const BLOCK: usize = super::BLOCK / 2;
 
 /// Sums of a block.
-type Sums = [__m256; BLOCK / 8];
+type Sums = [__m256i; BLOCK / 16];
 
 /// # Safety
 ///
-/// Needs AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn widen(row: &[u8], line: &mut [f32]) {
+/// Needs AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn widen(row: &[u8], line: &mut [i16]) {
     scalar::widen(row, line);
 }
 
 /// # Safety
 ///
-/// Needs AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], line: &mut [f32]) {
+/// Needs AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], line: &mut [i16]) {
     let last = pairs.as_flattened().iter().max().copied().unwrap_or(0);
     assert!(
         line.len().is_multiple_of(BLOCK) && last + line.len() <= rows.len() && pairs.len() == weights.len()
@@ -36,7 +36,7 @@ pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], l
                 add_pair(&mut sums, rows.add(above + x), rows.add(below + x), *weight);
             }
             for (at, sum) in sums.iter().enumerate() {
-                _mm256_storeu_ps(line_start.add(x + 8 * at), *sum);
+                _mm256_storeu_si256(line_start.add(x + 16 * at).cast(), *sum);
             }
         }
     }
@@ -44,62 +44,80 @@ pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], l
 
 /// # Safety
 ///
-/// Needs AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn along(line: &[f32], weights: &[f32], _: &mut [f32], out: &mut [u8]) {
+/// Needs AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) {
     let radius = weights.len() - 1;
-    assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * 4);
+    assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * step);
     let line = line.as_ptr();
-    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
-        let at = radius * 4 + x * BLOCK;
+        let at = radius * step + x * BLOCK;
         // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
         let sums = unsafe {
             let mut sums = begun(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {
-                add_pair(&mut sums, line.add(at - distance * 4), line.add(at + distance * 4), *weight);
+                let aside = distance * step;
+                add_pair(&mut sums, line.add(at - aside), line.add(at + aside), *weight);
             }
             sums
         };
-        // Rounded half to even, then saturated.
-        let [a, b, c, d] = sums.map(|sum| _mm256_cvtps_epi32(sum));
-        let packed = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-        let packed = _mm256_permutevar8x32_epi32(packed, order);
+        let [a, b, c, d] = sums;
+        let bytes = [rounded(a, b), rounded(c, d)];
         if out.len() == BLOCK {
-            // SAFETY: 32 bytes.
-            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), packed) };
+            // SAFETY: two vectors of 32 bytes.
+            unsafe {
+                _mm256_storeu_si256(out.as_mut_ptr().cast(), bytes[0]);
+                _mm256_storeu_si256(out.as_mut_ptr().add(32).cast(), bytes[1]);
+            }
         } else {
-            let mut bytes = [0; BLOCK];
-            // SAFETY: 32 bytes.
-            unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), packed) };
+            let mut block = [0; BLOCK];
+            // SAFETY: two vectors of 32 bytes.
+            unsafe {
+                _mm256_storeu_si256(block.as_mut_ptr().cast(), bytes[0]);
+                _mm256_storeu_si256(block.as_mut_ptr().add(32).cast(), bytes[1]);
+            }
             let length = out.len();
-            out.copy_from_slice(&bytes[..length]);
+            out.copy_from_slice(&block[..length]);
         }
     }
 }
 
-/// # Safety
-///
-/// Needs AVX2 and FMA and a readable block.
-#[target_feature(enable = "avx2,fma")]
+/// Sums as bytes: half up, saturated.
+#[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn begun(values: *const f32, weight: f32) -> Sums {
-    let weight = _mm256_set1_ps(weight);
-    // SAFETY: the caller promises a block.
-    std::array::from_fn(|at| unsafe { _mm256_mul_ps(_mm256_loadu_ps(values.add(8 * at)), weight) })
+fn rounded(first: __m256i, second: __m256i) -> __m256i {
+    let half = _mm256_set1_epi16(HALF_LEVEL);
+    let level = |sum| _mm256_srai_epi16::<{ LEVEL_BITS as i32 }>(_mm256_adds_epi16(sum, half));
+    let packed = _mm256_packs_epi16(level(first), level(second));
+    let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+    _mm256_xor_si256(ordered, _mm256_set1_epi8(-128))
 }
 
 /// # Safety
 ///
-/// Needs AVX2 and FMA and readable blocks.
-#[target_feature(enable = "avx2,fma")]
+/// Needs AVX2 and a readable block.
+#[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn add_pair(sums: &mut Sums, one: *const f32, other: *const f32, weight: f32) {
-    let weight = _mm256_set1_ps(weight);
+unsafe fn begun(values: *const i16, weight: i16) -> Sums {
+    let weight = _mm256_set1_epi16(weight);
+    // SAFETY: the caller promises a block.
+    std::array::from_fn(|at| unsafe {
+        _mm256_mulhrs_epi16(_mm256_loadu_si256(values.add(16 * at).cast()), weight)
+    })
+}
+
+/// # Safety
+///
+/// Needs AVX2 and readable blocks.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn add_pair(sums: &mut Sums, one: *const i16, other: *const i16, weight: i16) {
+    let weight = _mm256_set1_epi16(weight);
     for (at, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller promises blocks.
-        let pair =
-            unsafe { _mm256_add_ps(_mm256_loadu_ps(one.add(8 * at)), _mm256_loadu_ps(other.add(8 * at))) };
-        *sum = _mm256_fmadd_ps(pair, weight, *sum);
+        let (one, other) = unsafe {
+            (_mm256_loadu_si256(one.add(16 * at).cast()), _mm256_loadu_si256(other.add(16 * at).cast()))
+        };
+        *sum = _mm256_adds_epi16(*sum, _mm256_mulhrs_epi16(_mm256_adds_epi16(one, other), weight));
     }
 }

@@ -1,17 +1,17 @@
-//! The same for x86-64 with AVX-512: the sums of 64 values stay in registers until all weights are done.
+//! The same for x86-64 with AVX-512: the sums of 128 values stay in registers until all weights are done.
 
 use std::arch::x86_64::*;
 
-use super::BLOCK;
+use super::{BLOCK, HALF_LEVEL, LEVEL_BITS};
 
 /// Sums of a block.
-type Sums = [__m512; BLOCK / 16];
+type Sums = [__m512i; BLOCK / 32];
 
 /// # Safety
 ///
 /// Needs AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], line: &mut [f32]) {
+pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], line: &mut [i16]) {
     let last = pairs.as_flattened().iter().max().copied().unwrap_or(0);
     assert!(
         line.len().is_multiple_of(BLOCK) && last + line.len() <= rows.len() && pairs.len() == weights.len()
@@ -25,7 +25,7 @@ pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], l
                 add_pair(&mut sums, rows.add(above + x), rows.add(below + x), *weight);
             }
             for (at, sum) in sums.iter().enumerate() {
-                _mm512_storeu_ps(line_start.add(x + 16 * at), *sum);
+                _mm512_storeu_si512(line_start.add(x + 32 * at).cast(), *sum);
             }
         }
     }
@@ -33,30 +33,32 @@ pub(super) unsafe fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], l
 
 /// # Safety
 ///
-/// Needs AVX-512 F and BW.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn along(line: &[f32], weights: &[f32], _: &mut [f32], out: &mut [u8]) {
+/// Needs AVX-512 F, BW and VL.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) {
     let radius = weights.len() - 1;
-    assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * 4);
+    assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * step);
     let line = line.as_ptr();
+    let half = _mm512_set1_epi16(HALF_LEVEL);
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
-        let at = radius * 4 + x * BLOCK;
+        let at = radius * step + x * BLOCK;
         // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
         let sums = unsafe {
             let mut sums = begun(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {
-                add_pair(&mut sums, line.add(at - distance * 4), line.add(at + distance * 4), *weight);
+                let aside = distance * step;
+                add_pair(&mut sums, line.add(at - aside), line.add(at + aside), *weight);
             }
             sums
         };
-        let mask = u64::MAX >> (BLOCK - out.len());
+        let mask = u128::MAX >> (BLOCK - out.len());
         for (at, sum) in sums.iter().enumerate() {
-            // Rounded half to even, then saturated.
-            let whole = _mm512_cvtps_epi32(*sum);
+            let level = _mm512_srai_epi16::<{ LEVEL_BITS }>(_mm512_adds_epi16(*sum, half));
+            let bytes = _mm256_xor_si256(_mm512_cvtsepi16_epi8(level), _mm256_set1_epi8(-128));
             // SAFETY: the mask has a bit for each byte that is there.
             unsafe {
-                let to = out.as_mut_ptr().wrapping_add(16 * at);
-                _mm512_mask_cvtusepi32_storeu_epi8(to.cast(), (mask >> (16 * at)) as u16, whole);
+                let to = out.as_mut_ptr().wrapping_add(32 * at);
+                _mm256_mask_storeu_epi8(to.cast(), (mask >> (32 * at)) as u32, bytes);
             }
         }
     }
@@ -67,10 +69,12 @@ pub(super) unsafe fn along(line: &[f32], weights: &[f32], _: &mut [f32], out: &m
 /// Needs AVX-512 F and BW and a readable block.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn begun(values: *const f32, weight: f32) -> Sums {
-    let weight = _mm512_set1_ps(weight);
+unsafe fn begun(values: *const i16, weight: i16) -> Sums {
+    let weight = _mm512_set1_epi16(weight);
     // SAFETY: the caller promises a block.
-    std::array::from_fn(|at| unsafe { _mm512_mul_ps(_mm512_loadu_ps(values.add(16 * at)), weight) })
+    std::array::from_fn(|at| unsafe {
+        _mm512_mulhrs_epi16(_mm512_loadu_si512(values.add(32 * at).cast()), weight)
+    })
 }
 
 /// # Safety
@@ -78,12 +82,13 @@ unsafe fn begun(values: *const f32, weight: f32) -> Sums {
 /// Needs AVX-512 F and BW and readable blocks.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn add_pair(sums: &mut Sums, one: *const f32, other: *const f32, weight: f32) {
-    let weight = _mm512_set1_ps(weight);
+unsafe fn add_pair(sums: &mut Sums, one: *const i16, other: *const i16, weight: i16) {
+    let weight = _mm512_set1_epi16(weight);
     for (at, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller promises blocks.
-        let pair =
-            unsafe { _mm512_add_ps(_mm512_loadu_ps(one.add(16 * at)), _mm512_loadu_ps(other.add(16 * at))) };
-        *sum = _mm512_fmadd_ps(pair, weight, *sum);
+        let (one, other) = unsafe {
+            (_mm512_loadu_si512(one.add(32 * at).cast()), _mm512_loadu_si512(other.add(32 * at).cast()))
+        };
+        *sum = _mm512_adds_epi16(*sum, _mm512_mulhrs_epi16(_mm512_adds_epi16(one, other), weight));
     }
 }

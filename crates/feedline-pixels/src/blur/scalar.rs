@@ -1,38 +1,45 @@
 //! The reference: one weight after the other over a whole line, which the compiler makes vectors of.
 
-/// Bytes as floats.
+use super::{HALF_LEVEL, LEVEL_BITS};
+
+/// Bytes as numbers around zero.
 #[inline(always)]
-pub(super) fn widen(row: &[u8], line: &mut [f32]) {
+pub(super) fn widen(row: &[u8], line: &mut [i16]) {
     for (value, byte) in line.iter_mut().zip(row) {
-        *value = f32::from(*byte);
+        *value = (i16::from(*byte) - 128) << LEVEL_BITS;
     }
 }
 
 /// Blurs across rows: `pairs[d]` is where the two rows at distance `d` begin.
-pub(super) fn down(rows: &[f32], pairs: &[[usize; 2]], weights: &[f32], line: &mut [f32]) {
+pub(super) fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], line: &mut [i16]) {
     for (sum, middle) in line.iter_mut().zip(&rows[pairs[0][0]..]) {
-        *sum = middle * weights[0];
+        *sum = multiply(*middle, weights[0]);
     }
     for ([above, below], weight) in pairs.iter().zip(weights).skip(1) {
         for ((sum, above), below) in line.iter_mut().zip(&rows[*above..]).zip(&rows[*below..]) {
-            *sum = (above + below).mul_add(*weight, *sum);
+            *sum = sum.saturating_add(multiply(above.saturating_add(*below), *weight));
         }
     }
 }
 
-/// Blurs a line with margins along itself and rounds it. Margins are as wide as there are weights beside the middle.
-pub(super) fn along(line: &[f32], weights: &[f32], sums: &mut [f32], out: &mut [u8]) {
+/// Blurs a line with margins along itself and rounds it. Margins are as wide as there are weights beside the middle;
+/// pixels are `step` values apart.
+pub(super) fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) {
     let radius = weights.len() - 1;
-    for (sum, value) in sums.iter_mut().zip(&line[radius * 4..]) {
-        *sum = value * weights[0];
-    }
-    for (distance, weight) in weights.iter().enumerate().skip(1) {
-        let (left, right) = (&line[(radius - distance) * 4..], &line[(radius + distance) * 4..]);
-        for ((sum, left), right) in sums.iter_mut().zip(left).zip(right) {
-            *sum = (left + right).mul_add(*weight, *sum);
+    for (x, byte) in out.iter_mut().enumerate() {
+        let at = x + radius * step;
+        let mut sum = multiply(line[at], weights[0]);
+        for (distance, weight) in weights.iter().enumerate().skip(1) {
+            let pair = line[at - distance * step].saturating_add(line[at + distance * step]);
+            sum = sum.saturating_add(multiply(pair, *weight));
         }
+        let level = sum.saturating_add(HALF_LEVEL) >> LEVEL_BITS;
+        *byte = (level.clamp(-128, 127) + 128) as u8;
     }
-    for (byte, sum) in out.iter_mut().zip(&*sums) {
-        *byte = crate::colour::truncated(sum.round_ties_even());
-    }
+}
+
+/// What `pmulhrsw` (x86) and `sqrdmulh` (Arm) compute; they differ only for -2^15 · -2^15, and no weight is negative.
+#[inline(always)]
+fn multiply(value: i16, weight: i16) -> i16 {
+    ((i32::from(value) * i32::from(weight) + (1 << 14)) >> 15) as i16
 }
