@@ -94,7 +94,7 @@ class ImageOps:
 
     def __new__(cls, name: str, spec: str, view: int, place: int, dtype: str, memory_format: str) -> ImageOps: ...
     def apply(
-        self, pixels: bytes, size: tuple[int, int], origin: tuple[int, int, int]
+        self, pixels: bytes, size: tuple[int, int], origin: tuple[int, int, int], out: bytearray | None = None
     ) -> tuple[tuple[int, int, int], bytearray]: ...
 
 @final

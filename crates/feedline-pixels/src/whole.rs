@@ -110,6 +110,30 @@ impl WholeRunner {
         Ok(size)
     }
 
+    /// Does `op` to red, green and blue bytes without a detour through four bytes per pixel, if it is one that never asks
+    /// which channel a byte is. `to` has the output's size.
+    pub fn run_packed(
+        &mut self,
+        op: &WholeOp,
+        from: ImageRef<'_>,
+        to: &mut ImageMut<'_>,
+    ) -> Option<Result<()>> {
+        match op {
+            WholeOp::Blur(weights) => Some(blur::blur(self.level, &mut self.lines, weights, from, to)),
+            WholeOp::Pad(sides, border) => {
+                pad(from, *sides, *border, to);
+                Some(Ok(()))
+            }
+            WholeOp::Erase(region, colour) => {
+                for y in 0..from.size.height {
+                    to.row_mut(y).copy_from_slice(from.row(y));
+                }
+                Some(erase(to, *region, *colour))
+            }
+            _ => None,
+        }
+    }
+
     /// Does operations on single pixels to a dense image of four bytes per pixel, row by row.
     pub fn rows(&self, ops: &[RowOp], pixels: &mut [u8], size: Size) {
         for row in pixels.chunks_exact_mut(size.width as usize * 4) {
@@ -129,23 +153,26 @@ impl WholeRunner {
     }
 
     fn pad(&mut self, pixels: &mut Vec<u8>, size: Size, sides: [u32; 4], border: Border) -> Result<Size> {
-        let [left, top, ..] = sides;
         let output = padded(size, sides);
         fit(&mut self.spare, output.area() as usize * 4, 0)?;
-        let from = view(pixels, size)?;
-        let mut to = view_mut(&mut self.spare, output)?;
-        for y in 0..output.height {
-            let source = from.row(shown(i64::from(y) - i64::from(top), size.height, border));
-            let row = to.row_mut(y);
-            let (first, last) = (left as usize * 4, left as usize * 4 + source.len());
-            row[first..last].copy_from_slice(source);
-            for x in (0..left).chain(left + size.width..output.width) {
-                let column = shown(i64::from(x) - i64::from(left), size.width, border) as usize * 4;
-                row[x as usize * 4..][..4].copy_from_slice(&source[column..column + 4]);
-            }
-        }
+        pad(view(pixels, size)?, sides, border, &mut view_mut(&mut self.spare, output)?);
         std::mem::swap(pixels, &mut self.spare);
         Ok(output)
+    }
+}
+
+/// Writes `from` with pixels added to its sides; `to` is of the same layout and of that size.
+fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut ImageMut<'_>) {
+    let (size, output, bytes) = (from.size, to.size, from.layout.bytes());
+    let first = left as usize * bytes;
+    for y in 0..output.height {
+        let source = from.row(shown(i64::from(y) - i64::from(top), size.height, border));
+        let row = to.row_mut(y);
+        row[first..first + source.len()].copy_from_slice(source);
+        for x in (0..left).chain(left + size.width..output.width) {
+            let column = shown(i64::from(x) - i64::from(left), size.width, border) as usize * bytes;
+            row[x as usize * bytes..][..bytes].copy_from_slice(&source[column..column + bytes]);
+        }
     }
 }
 
@@ -169,9 +196,14 @@ pub(crate) fn shown(at: i64, length: u32, border: Border) -> u32 {
 
 fn erase(image: &mut ImageMut<'_>, region: Region, [red, green, blue]: [u8; 3]) -> Result<()> {
     region.check_inside(image.size)?;
+    let bytes = image.layout.bytes();
     for y in region.y..region.bottom() {
-        let row = &mut image.row_mut(y)[region.x as usize * 4..region.right() as usize * 4];
-        row.as_chunks_mut::<4>().0.fill([red, green, blue, 255]);
+        let row = &mut image.row_mut(y)[region.x as usize * bytes..region.right() as usize * bytes];
+        if bytes == 4 {
+            row.as_chunks_mut::<4>().0.fill([red, green, blue, 255]);
+        } else {
+            row.as_chunks_mut::<3>().0.fill([red, green, blue]);
+        }
     }
     Ok(())
 }

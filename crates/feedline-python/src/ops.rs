@@ -34,23 +34,33 @@ impl PyImageOps {
         Ok(PyImageOps { ops })
     }
 
-    /// Red, green and blue bytes through the list: shape and elements of the result.
+    /// Red, green and blue bytes through the list: shape and elements of the result. `out`, a bytearray of the result's
+    /// length, takes the elements; without it there is a new one.
+    #[expect(unsafe_code, reason = "a bytearray's memory is written in place, under the interpreter's lock")]
+    #[pyo3(signature = (pixels, size, origin, out = None))]
     fn apply<'py>(
         &self,
         py: Python<'py>,
         pixels: &[u8],
         size: (u32, u32),
         origin: (u64, u64, u64),
+        out: Option<Bound<'py, PyByteArray>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let (seed, epoch, sample) = origin;
         let from = DrawFrom { seed, epoch, sample };
         let drawn = self.ops.draw(size.0, size.1, from).or_raise()?;
         let shape = PyTuple::new(py, drawn.shape())?;
-        // The pixels are made where they are handed over.
-        let elements = PyByteArray::new_with(py, drawn.bytes(), |out| {
-            py.detach(|| drawn.write(pixels, out)).or_raise()
-        })?;
-        (shape, elements).into_pyobject(py)
+        let Some(out) = out.filter(|out| out.len() == drawn.bytes()) else {
+            // The pixels are made where they are handed over.
+            let elements = PyByteArray::new_with(py, drawn.bytes(), |out| {
+                py.detach(|| drawn.write(pixels, out)).or_raise()
+            })?;
+            return (shape, elements).into_pyobject(py);
+        };
+        // SAFETY: the interpreter's lock is held until the elements are written, so nobody else sees or resizes them;
+        // `pixels` is an immutable `bytes` object.
+        drawn.write(pixels, unsafe { out.as_bytes_mut() }).or_raise()?;
+        (shape, out).into_pyobject(py)
     }
 }
 

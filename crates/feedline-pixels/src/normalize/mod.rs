@@ -96,6 +96,11 @@ impl Finish {
         }
     }
 
+    /// Whether results are red, green and blue bytes side by side, as images lie.
+    pub fn is_packed_bytes(&self) -> bool {
+        self.dtype == Dtype::U8 && self.layout == TensorLayout::ChannelsLast && self.channels == Channels::Rgb
+    }
+
     /// Bytes of an output of this size.
     pub const fn output_bytes(&self, size: Size) -> usize {
         size.area() as usize * self.channels.count() * self.dtype.bytes()

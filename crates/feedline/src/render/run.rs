@@ -2,8 +2,8 @@
 //! on dense buffers of four bytes per pixel. The last pass writes tensor elements.
 
 use feedline_pixels::{
-    Error, Filter, Finish, Geometry, ImageRef, Mixture, OpponentRunner, PixelLayout, Renderer, Rendering,
-    Result, RowOp, Size, WholeRunner, fit,
+    Error, Filter, Finish, Geometry, ImageMut, ImageRef, Mixture, OpponentRunner, PixelLayout, Renderer,
+    Rendering, Result, RowOp, Size, WholeRunner, fit,
 };
 
 use crate::transform::{Chain, Program, Segment};
@@ -84,10 +84,35 @@ impl Runner {
         finish: &Finish,
         out: &mut [u8],
     ) -> Result<()> {
+        if let Some(done) = self.run_packed(program, image, finish, out) {
+            return done;
+        }
         let mut rendering = self.begin(program, geometry, finish, out)?;
         rendering.push(origin, image)?;
         rendering.finish()?;
         self.end(program, finish, out)
+    }
+
+    /// One operation that takes and gives packed bytes, straight from the image to the result. None: another program.
+    fn run_packed(
+        &mut self,
+        program: &Program,
+        image: ImageRef<'_>,
+        finish: &Finish,
+        out: &mut [u8],
+    ) -> Option<Result<()>> {
+        let [Segment::Resample { geometry, .. }, Segment::Whole(op)] = &program.segments[..] else {
+            return None;
+        };
+        let plain = program.opponent.is_none() && program.erasures.is_empty() && finish.is_packed_bytes();
+        if !plain || image.layout != PixelLayout::Rgb || *geometry != Geometry::identity(image.size) {
+            return None;
+        }
+        let (size, layout) = (program.output, image.layout);
+        match ImageMut::new(out, size, size.width as usize * layout.bytes(), layout) {
+            Ok(mut to) => self.whole.run_packed(op, image, &mut to),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn rest(
