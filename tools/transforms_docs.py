@@ -2,8 +2,8 @@
 
     python tools/transforms_docs.py PHOTO [--parity parity.json] [--speed speed.json] [--check]
 
-Pictures go to docs/transforms/. Parity comes from `benchmarks/transform_parity.py --json`, speed from a file
-{transform: microseconds} of the transforms' benchmark. `--check` only tells whether every transform is in the page.
+Pictures go to docs/transforms/. Parity comes from `benchmarks/transform_parity.py --json`, speed from the JSON that
+`benchmarks/transforms.py --docs` writes. `--check` only tells whether every transform is in the page.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def shown() -> dict[str, dict[str, Any]]:
             "RandomAffine": T.RandomAffine(20, (0.1, 0.1), (0.7, 1.2), 15, "bilinear"),
             "RandomPerspective": T.RandomPerspective(0.5, 1.0),
             "ElasticTransform": T.ElasticTransform(120.0),
-            "OpticalDistortion": T.OpticalDistortion((-0.2, 0.4)),
+            "OpticalDistortion": T.OpticalDistortion((-0.9, 0.9)),
             "RandomRotate": T.RandomRotate(1.0, pad_mode="reflection"),
             "RandomZoom": T.RandomZoom(1.0),
             "RandomRotateObject": T.RandomRotateObject(1.0),
@@ -125,10 +126,11 @@ def applied(op: Any, photo: Image.Image, draw: int) -> Image.Image:
     made = T.apply(op, photo, seed=1, epoch=draw, index=draw)
     if not isinstance(made, tuple):
         return made.convert("RGB")
-    strip = Image.new("RGB", (sum(crop.width for crop in made), made[0].height))
+    across, (width, height) = math.ceil(math.sqrt(len(made))), made[0].size
+    grid = Image.new("RGB", (across * (width + 6), math.ceil(len(made) / across) * (height + 6)), "white")
     for number, crop in enumerate(made):
-        strip.paste(crop, (number * crop.width, 0))
-    return strip
+        grid.paste(crop, (number % across * (width + 6), number // across * (height + 6)))
+    return grid
 
 
 def sheet(ops: dict[str, Any], photo: Image.Image) -> Image.Image:
@@ -228,6 +230,29 @@ def agreement(rows: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
+# Rows of the benchmark that have another name than the transform they time.
+ROWS = {
+    "RandomBrightness": "brightness",
+    "RandomContrast": "contrast",
+    "RandomSaturation": "saturation",
+    "RandomHue": "hue",
+    "RandomGamma": "gamma",
+    "Normalize": "to float32 and Normalize",
+}
+
+
+def timed(result: dict[str, Any]) -> dict[str, float]:
+    """Microseconds of each transform at 224 x 224: those of the first row that begins with its name."""
+    rows = [(row["op"], row["times"]["feedline"]["best"]) for row in result["ops"] if row["size"] == 224]
+    found = {}
+    for name in (name for ops in shown().values() for name in ops):
+        begin = ROWS.get(name, name)
+        times = [time for row, time in rows if row == begin or row.startswith((f"{begin} ", f"{begin},"))]
+        if times:
+            found[name] = times[0]
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photo", type=Path, nargs="?")
@@ -250,7 +275,7 @@ def main() -> None:
     for family, ops in shown().items():
         sheet(ops, photo.copy()).save(PICTURES / f"{family}.jpg", quality=80)
     parity = agreement(json.loads(arguments.parity.read_text())) if arguments.parity else {}
-    speed = json.loads(arguments.speed.read_text()) if arguments.speed else {}
+    speed = timed(json.loads(arguments.speed.read_text())) if arguments.speed else {}
     before, rest = page.split(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}{tables(parity, speed)}\n\n{END}{rest.split(END)[1]}")
 

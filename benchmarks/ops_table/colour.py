@@ -16,36 +16,36 @@ def colour() -> list[Row]:
 
 def look_up(function: Any) -> Any:
     table = np.clip([function(x) for x in range(256)], 0, 255).astype(np.uint8)
-    return lambda cv2, _: lambda image: cv2.LUT(image, table)
+    return lambda cv2, kept: lambda image: kept(cv2.LUT, image, table)
 
 
-def hue(cv2: Any, _: Any) -> Any:
+def hue(cv2: Any, kept: Any) -> Any:
     def turn(image: Any) -> Any:
         hsv = cv2.cvtColor(image, cv2.COLOR_RGB2HSV_FULL)
         hsv[..., 0] += 25
-        return cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB_FULL)
+        return kept(cv2.cvtColor, hsv, cv2.COLOR_HSV2RGB_FULL)
 
     return turn
 
 
-def saturation(cv2: Any, _: Any) -> Any:
+def saturation(cv2: Any, kept: Any) -> Any:
     def blend(image: Any) -> Any:
         grey = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-        return cv2.addWeighted(image, 1.3, grey, -0.3, 0)
+        return kept(cv2.addWeighted, image, 1.3, grey, -0.3, 0)
 
     return blend
 
 
-def contrast(cv2: Any, _: Any) -> Any:
+def contrast(cv2: Any, kept: Any) -> Any:
     def blend(image: Any) -> Any:
         mean = cv2.mean(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))[0]
-        return cv2.convertScaleAbs(image, alpha=1.3, beta=-0.3 * round(mean))
+        return kept(cv2.convertScaleAbs, image, alpha=1.3, beta=-0.3 * round(mean))
 
     return blend
 
 
-def grey(cv2: Any, _: Any) -> Any:
-    return lambda image: cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+def grey(cv2: Any, kept: Any) -> Any:
+    return lambda image: kept(cv2.cvtColor, cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
 
 
 def jitters() -> list[Row]:
@@ -102,17 +102,28 @@ def jitters() -> list[Row]:
 def tables() -> list[Row]:
     return [
         Row(
+            "RandomChannelPermutation",
+            [T.RandomChannelPermutation()],
+            lambda v2: v2.RandomChannelPermutation(),
+            albumentations=lambda alb: alb.ChannelShuffle(p=1),
+        ),
+        Row(
+            "RandomPhotometricDistort",
+            [T.RandomPhotometricDistort()],
+            lambda v2: v2.RandomPhotometricDistort(),
+        ),
+        Row(
             "RandomInvert",
             [T.RandomInvert(1.0)],
             lambda v2: v2.RandomInvert(1.0),
-            opencv=lambda cv2, _: cv2.bitwise_not,
+            opencv=lambda cv2, kept: lambda image: kept(cv2.bitwise_not, image),
             albumentations=lambda alb: alb.InvertImg(p=1),
         ),
         Row(
             "RandomPosterize, 4 bits",
             [T.RandomPosterize(4, 1.0)],
             lambda v2: v2.RandomPosterize(4, 1.0),
-            opencv=lambda cv2, _: lambda image: cv2.bitwise_and(image, (0xF0, 0xF0, 0xF0, 0)),
+            opencv=lambda cv2, kept: lambda image: kept(cv2.bitwise_and, image, (0xF0, 0xF0, 0xF0, 0)),
             albumentations=lambda alb: alb.Posterize(4, p=1),
         ),
         Row(

@@ -33,7 +33,9 @@ def resizes(size: int) -> list[Row]:
             "Resize to half, bilinear",
             plan("Resize", (half, half)),
             lambda v2: v2.Resize((half, half), antialias=True),
-            opencv=lambda cv2, _: lambda image: cv2.resize(image, (half, half), interpolation=cv2.INTER_LINEAR),
+            opencv=lambda cv2, kept: (
+                lambda image: kept(cv2.resize, image, (half, half), interpolation=cv2.INTER_LINEAR)
+            ),
             albumentations=lambda alb: alb.Resize(half, half, p=1),
             kornia_rs=lambda kornia, _: lambda image: kornia.imgproc.resize(image, (half, half), "bilinear"),
             other_work={*NO_ANTIALIAS, "kornia-rs"},
@@ -43,7 +45,7 @@ def resizes(size: int) -> list[Row]:
             "Resize to half, bicubic",
             plan("Resize", (half, half), interpolation="bicubic"),
             lambda v2: v2.Resize((half, half), v2.InterpolationMode.BICUBIC, antialias=True),
-            opencv=lambda cv2, _: lambda image: cv2.resize(image, (half, half), interpolation=cv2.INTER_CUBIC),
+            opencv=lambda cv2, kept: lambda image: kept(cv2.resize, image, (half, half), interpolation=cv2.INTER_CUBIC),
             kornia_rs=lambda kornia, _: lambda image: kornia.imgproc.resize(image, (half, half), "bicubic"),
             other_work={"OpenCV"},
             why=NO_ANTIALIAS_WHY,
@@ -59,7 +61,9 @@ def resizes(size: int) -> list[Row]:
             "Pad by 16, reflect",
             plan("Pad", 16, padding_mode="reflect"),
             lambda v2: v2.Pad(16, padding_mode="reflect"),
-            opencv=lambda cv2, _: lambda image: cv2.copyMakeBorder(image, 16, 16, 16, 16, cv2.BORDER_REFLECT_101),
+            opencv=lambda cv2, kept: (
+                lambda image: kept(cv2.copyMakeBorder, image, 16, 16, 16, 16, cv2.BORDER_REFLECT_101)
+            ),
         ),
     ]
 
@@ -70,7 +74,7 @@ def flips() -> list[Row]:
             "RandomHorizontalFlip",
             plan("RandomHorizontalFlip", 1.0),
             lambda v2: v2.RandomHorizontalFlip(1.0),
-            opencv=lambda cv2, _: lambda image: cv2.flip(image, 1),
+            opencv=lambda cv2, kept: lambda image: kept(cv2.flip, image, 1),
             albumentations=lambda alb: alb.HorizontalFlip(p=1),
             kornia_rs=lambda kornia, _: kornia.imgproc.horizontal_flip,
         ),
@@ -78,7 +82,7 @@ def flips() -> list[Row]:
             "RandomVerticalFlip",
             plan("RandomVerticalFlip", 1.0),
             lambda v2: v2.RandomVerticalFlip(1.0),
-            opencv=lambda cv2, _: lambda image: cv2.flip(image, 0),
+            opencv=lambda cv2, kept: lambda image: kept(cv2.flip, image, 0),
             albumentations=lambda alb: alb.VerticalFlip(p=1),
             kornia_rs=lambda kornia, _: kornia.imgproc.vertical_flip,
         ),
@@ -98,7 +102,9 @@ def warps(size: int) -> list[Row]:
     degrees, exact = (30, 30), {"expand": False}
 
     def cv_warp(flag: str) -> Any:
-        return lambda cv2, _: lambda image: cv2.warpAffine(image, matrix, (size, size), flags=getattr(cv2, flag))
+        return lambda cv2, kept: (
+            lambda image: kept(cv2.warpAffine, image, matrix, (size, size), flags=getattr(cv2, flag))
+        )
 
     def kornia_warp(how: str) -> Any:
         flat = tuple(float(value) for value in matrix.reshape(-1))
@@ -131,7 +137,7 @@ def warps(size: int) -> list[Row]:
             "RandomPerspective, bilinear",
             [T.RandomPerspective(0.3, 1.0)],
             lambda v2: v2.RandomPerspective(0.3, 1.0),
-            opencv=lambda cv2, _: lambda image: cv2.warpPerspective(image, skewed, (size, size)),
+            opencv=lambda cv2, kept: lambda image: kept(cv2.warpPerspective, image, skewed, (size, size)),
             albumentations=lambda alb: alb.Perspective((0.05, 0.1), p=1),
         ),
         Row(

@@ -25,6 +25,7 @@ class Row:
     torchvision: Callable[[Any], Any] | None = None
     """Made of `torchvision.transforms.v2`; serves PIL images and tensors."""
     only_tensor: bool = False
+    only_pil: bool = False
     opencv: Callable[[Any, Any], Any] | None = None
     albumentations: Callable[[Any], Any] | None = None
     kornia_rs: Callable[[Any, Any], Any] | None = None
@@ -35,7 +36,7 @@ class Row:
 
 
 class Feedline:
-    """Bytes in, bytes out, through the engine's own loop for one image."""
+    """Bytes in, bytes out, through the engine's own loop for one image. Results go to memory that is kept, as in a loader."""
 
     def form(self, image: Any) -> tuple[bytes, tuple[int, int]]:
         array = np.asarray(image)
@@ -47,7 +48,14 @@ class Feedline:
         text = json.dumps(specs("bench", row.feedline))
         ops = _feedline.ImageOps("bench", text, 0, 0, row.dtype, row.memory_format)
         sample = iter(range(1 << 62))
-        return lambda image: ops.apply(image[0], image[1], (0, 0, next(sample)))
+        kept = None
+
+        def run(image: Any) -> Any:
+            nonlocal kept
+            _, kept = ops.apply(image[0], image[1], (0, 0, next(sample)), kept)
+            return kept
+
+        return run
 
 
 class Torchvision:
@@ -64,13 +72,13 @@ class Torchvision:
     def call(self, row: Row) -> Callable[[Any], Any] | None:
         from torchvision.transforms import v2
 
-        if row.torchvision is None or (row.only_tensor and not self.tensor):
+        if row.torchvision is None or (row.only_pil if self.tensor else row.only_tensor):
             return None
         return row.torchvision(v2)
 
 
 class OpenCV:
-    """Functions on arrays."""
+    """Functions on arrays. Those that are one call write to memory that is kept, as feedline does."""
 
     def form(self, image: Any) -> Any:
         return np.asarray(image).copy()
@@ -78,7 +86,18 @@ class OpenCV:
     def call(self, row: Row) -> Callable[[Any], Any] | None:
         import cv2
 
-        return row.opencv(cv2, None) if row.opencv else None
+        return row.opencv(cv2, Kept()) if row.opencv else None
+
+
+class Kept:
+    """The result of the last call, for the next to write to."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        self.result = function(*arguments, dst=self.result, **options)
+        return self.result
 
 
 class Albumentations:
