@@ -555,6 +555,11 @@ def test_albumentations_lists_are_translated():
         T.CoarseDropout(p=0.1),
         T.Normalize.imagenet(),
     ]
+    lens = albumentations.OpticalDistortion((0.4, 0.4), p=1)
+    image = picture(3, 90, 60)
+    assert T.from_albumentations(lens) == [T.OpticalDistortion((0.4, 0.4), (0.5, 0.5))]
+    apart = np.abs(T.apply(T.from_albumentations(lens), image).astype(int) - lens(image=image)["image"])[3:-3, 3:-3]
+    assert apart.mean() < 1  # OpenCV moves by 32nds of a pixel
     for bad, name in (
         (albumentations.RandomBrightnessContrast(), "RandomBrightnessContrast"),
         (albumentations.Equalize(), "Equalize"),

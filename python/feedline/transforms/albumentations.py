@@ -8,7 +8,7 @@ from typing import Any
 from feedline._checks import shown
 from feedline.errors import OptionError
 
-from . import colour, damage, geometric, pixel, policy, tints
+from . import bends, colour, damage, geometric, pixel, policy, tints
 from .base import Transform
 from .policy import flat
 
@@ -198,6 +198,14 @@ def _affine(theirs: Any) -> Transform:
     )
 
 
+def _lens(theirs: Any) -> Transform:
+    _only_constant(theirs)
+    if theirs.mode != "camera" or _filter(theirs) != "bilinear" or _fill(theirs) != 0:
+        raise _none(theirs, "only mode='camera', linear interpolation and fill=0")
+    # OpenCV counts from the middle of the first pixel, so its centre lies half a pixel further.
+    return bends.OpticalDistortion(theirs.distort_limit, (0.5, 0.5), p=1.0)
+
+
 def _choice(theirs: Any) -> Transform:
     odds = [inner.p for inner in theirs.transforms]
     return policy.RandomChoice([_forced(inner) for inner in theirs.transforms], odds)
@@ -250,6 +258,7 @@ _MAKERS: Mapping[str, Callable[[Any], Transform]] = {
     "Normalize": _normalize,
     "OneOf": _choice,
     "OneOrOther": _either,
+    "OpticalDistortion": _lens,
     "Pad": _pad,
     "Posterize": _posterize,
     "RGBShift": _shift,
