@@ -82,15 +82,21 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     }
 }
 
-/// Sums as bytes: half up, saturated.
+/// Sums as bytes: half to even, saturated.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn rounded(first: __m256i, second: __m256i) -> __m256i {
-    let half = _mm256_set1_epi16(HALF_LEVEL);
-    let level = |sum| _mm256_srai_epi16::<{ LEVEL_BITS as i32 }>(_mm256_adds_epi16(sum, half));
     let packed = _mm256_packs_epi16(level(first), level(second));
     let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
     _mm256_xor_si256(ordered, _mm256_set1_epi8(-128))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn level(sum: __m256i) -> __m256i {
+    let odd = _mm256_and_si256(_mm256_srai_epi16::<{ LEVEL_BITS as i32 }>(sum), _mm256_set1_epi16(1));
+    let share = _mm256_add_epi16(odd, _mm256_set1_epi16(HALF_LEVEL - 1));
+    _mm256_srai_epi16::<{ LEVEL_BITS as i32 }>(_mm256_adds_epi16(sum, share))
 }
 
 /// # Safety

@@ -39,7 +39,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     let radius = weights.len() - 1;
     assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * step);
     let line = line.as_ptr();
-    let half = _mm512_set1_epi16(HALF_LEVEL);
+    let (half, one) = (_mm512_set1_epi16(HALF_LEVEL - 1), _mm512_set1_epi16(1));
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
         let at = radius * step + x * BLOCK;
         // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
@@ -53,7 +53,10 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
         };
         let mask = u128::MAX >> (BLOCK - out.len());
         for (at, sum) in sums.iter().enumerate() {
-            let level = _mm512_srai_epi16::<{ LEVEL_BITS }>(_mm512_adds_epi16(*sum, half));
+            // Half to even.
+            let odd = _mm512_and_si512(_mm512_srai_epi16::<{ LEVEL_BITS }>(*sum), one);
+            let share = _mm512_add_epi16(odd, half);
+            let level = _mm512_srai_epi16::<{ LEVEL_BITS }>(_mm512_adds_epi16(*sum, share));
             let bytes = _mm256_xor_si256(_mm512_cvtsepi16_epi8(level), _mm256_set1_epi8(-128));
             // SAFETY: the mask has a bit for each byte that is there.
             unsafe {

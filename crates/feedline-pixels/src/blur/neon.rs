@@ -50,7 +50,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     let radius = weights.len() - 1;
     assert!(line.len() >= out.len().next_multiple_of(BLOCK) + 2 * radius * step);
     let line = line.as_ptr();
-    let half = vdupq_n_s16(HALF_LEVEL);
+    let (half, one) = (vdupq_n_s16(HALF_LEVEL - 1), vdupq_n_s16(1));
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
         let at = radius * step + x * BLOCK;
         // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
@@ -64,7 +64,10 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
         };
         let mut block = [0; BLOCK];
         for (eight, sum) in block.chunks_exact_mut(8).zip(sums) {
-            let level = vqmovn_s16(vshrq_n_s16::<{ LEVEL_BITS as i32 }>(vqaddq_s16(sum, half)));
+            // Half to even.
+            let odd = vandq_s16(vshrq_n_s16::<{ LEVEL_BITS as i32 }>(sum), one);
+            let whole = vshrq_n_s16::<{ LEVEL_BITS as i32 }>(vqaddq_s16(sum, vaddq_s16(odd, half)));
+            let level = vqmovn_s16(whole);
             // SAFETY: eight bytes.
             unsafe { vst1_u8(eight.as_mut_ptr(), veor_u8(vreinterpret_u8_s8(level), vdup_n_u8(0x80))) };
         }

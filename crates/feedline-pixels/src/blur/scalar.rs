@@ -33,7 +33,9 @@ pub(super) fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) 
             let pair = line[at - distance * step].saturating_add(line[at + distance * step]);
             sum = sum.saturating_add(multiply(pair, *weight));
         }
-        let level = sum.saturating_add(HALF_LEVEL) >> LEVEL_BITS;
+        // Half to even: half up alone would make images lighter by a 256th of a level.
+        let odd = (sum >> LEVEL_BITS) & 1;
+        let level = sum.saturating_add(HALF_LEVEL - 1 + odd) >> LEVEL_BITS;
         *byte = (level.clamp(-128, 127) + 128) as u8;
     }
 }
