@@ -177,6 +177,33 @@ impl Target<'_> {
     }
 }
 
+/// Bytes that operations change one after the other while they are in the cache: whole pixels of three.
+const PIECE: usize = 3 << 12;
+
+impl Target<'_> {
+    /// Writes bytes of red, green, blue to where they belong, byte `at` of the output.
+    fn write_packed(&mut self, source: &[u8], at: usize) {
+        let out = &mut self.out[at..at + source.len()];
+        let Some((first, rest)) = self.rows.split_first() else { return out.copy_from_slice(source) };
+        for (source, out) in source.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
+            first.apply_packed(self.level, source, out);
+            rest.iter().for_each(|op| op.apply(self.level, out));
+        }
+    }
+
+    /// The same for a row that is to be mirrored.
+    fn write_mirrored(&mut self, source: &[u8], at: usize) {
+        if self.rows.is_empty() {
+            return mirror_rgb(self.level, source, &mut self.out[at..at + source.len()]);
+        }
+        let mut mirrored = std::mem::take(self.line);
+        mirrored.resize(source.len(), 0);
+        mirror_rgb(self.level, source, &mut mirrored);
+        self.write_packed(&mirrored, at);
+        *self.line = mirrored;
+    }
+}
+
 /// One rendering under way: push strips from top to bottom, then finish.
 #[derive(Debug)]
 #[must_use = "an output is complete only after `finish`"]
@@ -209,28 +236,39 @@ impl Rendering<'_> {
         })
     }
 
-    /// Whether three bytes a pixel come in, three go out, and nothing in between asks which channel a byte is.
+    /// Whether three bytes a pixel come in, three go out, and nothing in between needs four.
     fn stays_packed(&self, strip: ImageRef<'_>) -> bool {
         let bytewise = |op: &RowOp| matches!(op, RowOp::Table(_));
-        strip.layout == PixelLayout::Rgb
+        let rows_do = match self.target.rows {
+            [] => true,
+            [first, rest @ ..] => (bytewise(first) || *first == RowOp::Grey) && rest.iter().all(bytewise),
+        };
+        rows_do
+            && strip.layout == PixelLayout::Rgb
             && self.resizer.is_copy()
             && !self.placement.is_padded
             && matches!(&self.target.sink, Sink::Tensor(writer) if writer.is_packed_bytes())
-            && self.target.rows.iter().all(bytewise)
     }
 
     fn push_packed(&mut self, origin: (u32, u32), strip: ImageRef<'_>) -> Result<()> {
         let Rendering { resizer, placement, target, flip, .. } = self;
-        resizer.push_untouched(origin, strip, &mut |row, pixels: &[u8]| {
-            let at = placement.row(row) as usize * pixels.len();
-            let out = &mut target.out[at..at + pixels.len()];
+        let Some((first, strip)) = resizer.take_untouched(origin, strip)? else { return Ok(()) };
+        let (row, count) = (strip.size.width as usize * strip.layout.bytes(), strip.size.height);
+        if !*flip && !placement.flip_vertical && strip.stride == row {
+            // Rows lie side by side here and there: they are one long row.
+            let at = placement.row(first) as usize * row;
+            target.write_packed(&strip.bytes[..row * count as usize], at);
+            return Ok(());
+        }
+        for y in 0..count {
+            let at = placement.row(first + y) as usize * row;
             if *flip {
-                mirror_rgb(target.level, pixels, out);
+                target.write_mirrored(strip.row(y), at);
             } else {
-                out.copy_from_slice(pixels);
+                target.write_packed(strip.row(y), at);
             }
-            target.rows.iter().for_each(|op| op.apply(target.level, out));
-        })
+        }
+        Ok(())
     }
 
     /// Whether every output row is written, so that no further source rows are of use.

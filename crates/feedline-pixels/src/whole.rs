@@ -164,15 +164,27 @@ impl WholeRunner {
 /// Writes `from` with pixels added to its sides; `to` is of the same layout and of that size.
 fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut ImageMut<'_>) {
     let (size, output, bytes) = (from.size, to.size, from.layout.bytes());
-    let first = left as usize * bytes;
-    for y in 0..output.height {
-        let source = from.row(shown(i64::from(y) - i64::from(top), size.height, border));
-        let row = to.row_mut(y);
-        row[first..first + source.len()].copy_from_slice(source);
-        for x in (0..left).chain(left + size.width..output.width) {
-            let column = shown(i64::from(x) - i64::from(left), size.width, border) as usize * bytes;
-            row[x as usize * bytes..][..bytes].copy_from_slice(&source[column..column + bytes]);
+    let (first, row) = (left as usize * bytes, output.width as usize * bytes);
+    let last = first + size.width as usize * bytes;
+    for y in 0..size.height {
+        let row = to.row_mut(top + y);
+        row[first..last].copy_from_slice(from.row(y));
+    }
+    // Column by column, so that each is looked for once.
+    for x in (0..left).chain(left + size.width..output.width) {
+        let column = (left + shown(i64::from(x) - i64::from(left), size.width, border)) as usize * bytes;
+        let (stride, x) = (to.stride, x as usize * bytes);
+        let inner = to.bytes.chunks_mut(stride).skip(top as usize).take(size.height as usize);
+        if bytes == 3 {
+            inner.for_each(|row| row.copy_within(column..column + 3, x));
+        } else {
+            inner.for_each(|row| row.copy_within(column..column + 4, x));
         }
+    }
+    for y in (0..top).chain(top + size.height..output.height) {
+        let source = top + shown(i64::from(y) - i64::from(top), size.height, border);
+        let begin = source as usize * to.stride;
+        to.bytes.copy_within(begin..begin + row, y as usize * to.stride);
     }
 }
 

@@ -117,6 +117,23 @@ impl RowOp {
     }
 }
 
+impl RowOp {
+    /// Applies a table, or grey, to pixels of three bytes on their way to `out`.
+    pub(crate) fn apply_packed(&self, level: CpuLevel, source: &[u8], out: &mut [u8]) {
+        assert_eq!(source.len(), out.len());
+        match self {
+            RowOp::Grey => dispatch!(level, greys_packed(source, out)),
+            RowOp::Table(Table(_, Form::Bits { keep, flip })) => {
+                dispatch!(level, bits_into(source, *keep, *flip, out));
+            }
+            other => {
+                out.copy_from_slice(source);
+                other.apply(level, out);
+            }
+        }
+    }
+}
+
 /// Every byte through a table, in the way that is fastest for what the table does.
 fn look_up(level: CpuLevel, bytes: &mut [u8], table: &Table) {
     match table.1 {
@@ -179,6 +196,29 @@ mod tests {
                     let same =
                         found.chunks_exact(4).zip(expected.chunks_exact(4)).all(|(a, b)| a[..3] == b[..3]);
                     assert!(same, "{op:?} {level:?} {width}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packed_pixels_become_what_others_do() {
+        let ops = [
+            RowOp::Table(Table::of(|x| x.wrapping_mul(7) ^ 0x5A)),
+            RowOp::Table(Table::of(|x| (x & 0xE0) ^ 0x11)),
+            RowOp::Table(Table::of(|x| if x >= 100 { !x } else { x })),
+            RowOp::Grey,
+        ];
+        for op in &ops {
+            for width in [0, 1, 2, 5, 8, 9, 11, 31, 200] {
+                let mut expected = noise(width);
+                let packed: Vec<u8> = expected.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
+                op.apply(CpuLevel::Scalar, &mut expected);
+                let expected: Vec<u8> = expected.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
+                for level in CpuLevel::available() {
+                    let mut found = vec![0; packed.len()];
+                    op.apply_packed(level, &packed, &mut found);
+                    assert!(found == expected, "{op:?} {level:?} {width}");
                 }
             }
         }

@@ -46,6 +46,19 @@ pub(super) fn bits(bytes: &mut [u8], keep: u8, flip: u8) {
 }
 
 #[inline(always)]
+pub(super) fn bits_into(source: &[u8], keep: u8, flip: u8, out: &mut [u8]) {
+    for (out, byte) in out.iter_mut().zip(source) {
+        *out = (*byte & keep) ^ flip;
+    }
+}
+
+pub(super) fn greys_packed(source: &[u8], out: &mut [u8]) {
+    for (out, pixel) in out.chunks_exact_mut(3).zip(source.chunks_exact(3)) {
+        out.fill(grey(pixel[0].into(), pixel[1].into(), pixel[2].into()) as u8);
+    }
+}
+
+#[inline(always)]
 pub(super) fn solarise(bytes: &mut [u8], from: u8) {
     for byte in bytes {
         *byte = if *byte >= from { !*byte } else { *byte };

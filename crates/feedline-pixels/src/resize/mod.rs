@@ -163,25 +163,23 @@ impl Resizer {
         self.woven.resize(self.columns.reach().max(self.needed.width as usize), Woven::default());
     }
 
-    /// Whether rows leave as they came, three bytes a pixel, if [`push_untouched`](Self::push_untouched) gets them.
+    /// Whether rows leave as they came, three bytes a pixel, if [`take_untouched`](Self::take_untouched) gets them.
     pub(crate) fn is_copy(&self) -> bool {
         self.method == Method::Copy
     }
 
-    /// As [`push`](Self::push) for rows that are only copied: the sink gets them as they are, not even mirrored.
-    pub(crate) fn push_untouched(
+    /// As [`push`](Self::push) for rows that are only copied: gives those that are wanted as they are, not even mirrored,
+    /// and which of all rows they begin with.
+    pub(crate) fn take_untouched<'a>(
         &mut self,
         origin: (u32, u32),
-        image: ImageRef<'_>,
-        sink: &mut impl RowSink,
-    ) -> Result<()> {
-        let Some(strip) = self.wanted(origin, image)? else { return Ok(()) };
-        for y in 0..strip.size.height {
-            sink(self.next_out, strip.row(y));
-            self.next_out += 1;
-        }
+        image: ImageRef<'a>,
+    ) -> Result<Option<(u32, ImageRef<'a>)>> {
+        let Some(strip) = self.wanted(origin, image)? else { return Ok(None) };
+        let first = self.next_out;
+        self.next_out += strip.size.height;
         self.next_row += strip.size.height;
-        Ok(())
+        Ok(Some((first, strip)))
     }
 
     /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from

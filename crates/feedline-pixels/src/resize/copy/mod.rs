@@ -4,6 +4,8 @@ mod scalar;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 
 use crate::cpu::dispatch;
 use crate::{CpuLevel, ImageRef, PixelLayout, Result, reserve};
@@ -42,7 +44,7 @@ pub(crate) fn copy_pixels(
 /// Copies pixels of three bytes backwards.
 pub(crate) fn mirror_rgb(level: CpuLevel, source: &[u8], pixels: &mut [u8]) {
     assert_eq!(source.len(), pixels.len());
-    dispatch!(level, mirror_rgb(source, pixels));
+    dispatch!(avx512: level, mirror_rgb(source, pixels));
 }
 
 #[cfg(test)]
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn levels_agree_bit_for_bit() {
         let bytes: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
-        for width in [1, 2, 5, 7, 8, 9, 10, 11, 12, 15, 16, 17, 31, 32, 33, 100] {
+        for width in [1, 2, 5, 7, 8, 9, 10, 11, 12, 15, 16, 17, 21, 22, 31, 32, 33, 42, 43, 64, 100] {
             for layout in [PixelLayout::Rgb, PixelLayout::Rgbx] {
                 for flip in [false, true] {
                     let source = &bytes[..width * layout.bytes()];
