@@ -70,9 +70,9 @@ def draws(knobs: Mapping[str, Any], dataset: Dataset) -> bool:
     sampler = knobs["sampler"]
     drawn = isinstance(sampler, (Order, Random, Block, Balanced, Weighted)) or isinstance(dataset, Mix)
     drawn = drawn or (isinstance(sampler, Buckets) and sampler.shuffle) or knobs["shuffle"] is not False
-    drawn = drawn or bool(knobs["batch_transforms"])
+    drawn = drawn or bool(knobs.get("batch_transforms"))
     return drawn or any(
-        _is_random(value) for value in by_field(knobs["transforms"], dataset, knobs["targets"]).values()
+        _is_random(value) for value in by_field(knobs["transforms"], dataset, knobs.get("targets")).values()
     )
 
 

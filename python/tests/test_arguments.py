@@ -143,6 +143,13 @@ TRANSFORMS = [
 ]  # fmt: skip
 
 
+BESIDE = [
+    (T.Mask, {}), (T.Boxes, {}), (T.Keypoints, {}), (T.Yoked, {"view": "a", "share": ["Resize"]}), (T.MultiCrop, {}),
+    (T.MixUp, {"num_classes": 3}), (T.CutMix, {"num_classes": 3}), (T.Mosaic, {}), (T.CopyPaste, {}),
+    (T.LabelSmoothing, {"num_classes": 3}), (T.OneHot, {"num_classes": 3}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("kind", "needed"), SAMPLERS, ids=lambda x: getattr(x, "__name__", ""))
 def test_every_sampler_refuses_what_it_cannot_be(tiny, kind, needed):
     for name, value in itertools.product(inspect.signature(kind).parameters, WRONG):
@@ -193,9 +200,15 @@ def test_no_transform_takes_what_nothing_can_be(tiny, kind, needed):
             assert named, (name, value, caught.value)
 
 
+@pytest.mark.parametrize(("kind", "needed"), BESIDE, ids=lambda x: getattr(x, "__name__", ""))
+def test_targets_views_and_mixtures_refuse_what_they_cannot_be(kind, needed):
+    for name, value in itertools.product(inspect.signature(kind).parameters, WRONG):
+        tried(f"{kind.__name__}({name}={label(value)})", lambda name=name, value=value: kind(**{**needed, name: value}))
+
+
 def test_every_transform_is_among_them():
     every = {getattr(T, name) for name in T.__all__ if inspect.isclass(getattr(T, name))}
-    assert every == {kind for kind, _ in TRANSFORMS} | {T.Transform, T.Python}
+    assert every == {kind for kind, _ in [*TRANSFORMS, *BESIDE]} | {T.Transform, T.BatchTransform, T.Python}
 
 
 def test_transforms_know_whether_they_draw(tiny):

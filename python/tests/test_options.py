@@ -662,7 +662,8 @@ def test_targets():
     """masks, boxes and keypoints move with their image"""
     rows = [{"image": np.zeros((8, 8, 3), np.uint8), "mask": np.eye(8, dtype=np.uint8)}]
     flip = {"transforms": {"image": [T.RandomHorizontalFlip(1.0)]}, "output": "numpy"}
-    batch = next(iter(fl.Loader(fl.open(rows, schema={"mask": "array"}), targets={"mask": T.Mask()}, **flip)))
+    kinds = {"image": "image", "mask": "array"}
+    batch = next(iter(fl.Loader(fl.open(rows, schema=kinds), targets={"mask": T.Mask()}, **flip)))
     assert (batch["mask"][0] == np.eye(8)[:, ::-1]).all()
 
 

@@ -42,7 +42,7 @@ class Mask(Target):
     of: str | None = None
 
     def __post_init__(self) -> None:
-        dtype = choice("dtype", getattr(self.dtype, "__name__", str(self.dtype).removeprefix("torch.")), tuple(_MASKS))
+        dtype = choice("dtype", self.dtype, tuple(_MASKS))
         low, high = _MASKS[dtype]
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "fill", whole("fill", self.fill, low, high))
@@ -86,7 +86,7 @@ class Boxes(Target):
     def __post_init__(self) -> None:
         named = [self.labels] if isinstance(self.labels, str) else self.labels or ()
         values = {
-            "format": choice("format", str(getattr(self.format, "value", self.format)).lower(), _FORMATS),
+            "format": choice("format", self.format, _FORMATS),
             "normalized": flag("normalized", self.normalized),
             "labels": tuple(texts("labels", named)),
             "clip": flag("clip", self.clip),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from feedline._checks import listed, numbers, refuse, shown, text, texts, whole
+from feedline._checks import listed, numbers, refuse, shown, texts, whole
 from feedline._signatures import Called
 from feedline.errors import OptionError
 
@@ -123,7 +123,7 @@ class MultiCrop(Mapping[str, Any]):
         many = [whole("counts", count, 1, 100) for count in numbers(counts)]
         areas = [low_high("scales", scale, 0.0) for scale in listed("scales", scales, "a list of (low, high)")]
         default = ["global", "local"] if len(sides) == 2 else [f"crop{at}_" for at in range(len(sides))]  # noqa: PLR2004
-        called = default if names is None else [text("names", name) for name in names]
+        called = default if names is None else list(texts("names", names))
         if not len(sides) == len(many) == len(areas) == len(called):
             raise OptionError(
                 f"MultiCrop: {len(sides)} sizes, {len(many)} counts, {len(areas)} scales, {len(called)} names"
