@@ -84,7 +84,7 @@ class Boxes(Target):
     of: str | None = None
 
     def __post_init__(self) -> None:
-        named = [self.labels] if isinstance(self.labels, str) else self.labels or ()
+        named = [self.labels] if isinstance(self.labels, str) else () if self.labels is None else self.labels
         values = {
             "format": choice("format", self.format, _FORMATS),
             "normalized": flag("normalized", self.normalized),
