@@ -171,7 +171,8 @@ def test_distributions_are_torchvisions() -> None:
         expected = np.array([theirs(images, labels)[1][0, 0].item() for _ in range(4000)])
         rows = [{"image": np.zeros((32, 32, 3), np.uint8), "label": number % 2} for number in range(2)]
         ds = fl.open(rows, schema={"image": "image", "label": "int"})
-        loader = fl.Loader(ds, batch_size=2, batch_transforms=[ours], output="numpy", num_workers=1)
+        size = [T.Resize((32, 32))]
+        loader = fl.Loader(ds, batch_size=2, batch_transforms=[ours], transforms=size, output="numpy", num_workers=1)
         found = np.array([next(iter(loader))["label"][0, 0] for _ in range(1500)])
         assert abs(found.mean() - expected.mean()) < 0.03
         assert abs(found.std() - expected.std()) < 0.03
@@ -253,7 +254,14 @@ def test_what_cannot_be_mixed_is_refused(pack: Any) -> None:
         ({"batch_transforms": [T.MixUp(1.0, 5)], "transforms": []}, "one size"),
         ({"batch_transforms": [T.MixUp(1.0, 5, label="nobody")]}, "no integer field 'nobody'"),
         ({"batch_transforms": [T.MixUp(1.0, 5), T.CutMix(1.0, 6)]}, "num_classes"),
-        ({"batch_transforms": [T.MixUp(1.0, 5)], "targets": {"mask": T.Mask()}, "fields": None}, "blended"),
+        (
+            {
+                "batch_transforms": [T.MixUp(1.0, 5)],
+                "targets": {"mask": T.Mask()},
+                "fields": ["image", "label", "mask"],
+            },
+            "blended",
+        ),
         ({"batch_transforms": [T.MixUp(1.0, 5)], "dtype": "float16"}, "float16"),
         ({"batch_transforms": [T.MixUp(1.0, 5)], "map": len}, "batch_map"),
         ({"repeats": 2, "shuffle": False}, "repeats"),

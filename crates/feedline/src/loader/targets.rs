@@ -145,7 +145,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The name of a column for a view of a image.
+    /// The name of a column for a view of an image.
     fn view_name(&self, dataset: &Dataset, picture: usize, view: usize, name: &str) -> String {
         let views = &self.pictures[picture];
         let image = &dataset.schema().fields[views.field].name;
