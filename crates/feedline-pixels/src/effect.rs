@@ -75,6 +75,19 @@ impl Effect {
 }
 
 impl Effects {
+    /// The same for red, green and blue bytes, if it is one that takes them.
+    pub(crate) fn run_packed(
+        &mut self,
+        effect: &Effect,
+        from: ImageRef<'_>,
+        to: &mut ImageMut<'_>,
+    ) -> Option<Result<()>> {
+        match effect {
+            Effect::Recompress(quality) => Some(recompress::recompress(&mut self.packed, *quality, from, to)),
+            _ => None,
+        }
+    }
+
     /// Writes the result to `to`, which has the effect's output size.
     pub(crate) fn run(
         &mut self,

@@ -187,7 +187,9 @@ impl Target<'_> {
         let Some((first, rest)) = self.rows.split_first() else { return out.copy_from_slice(source) };
         for (source, out) in source.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
             first.apply_packed(self.level, source, out);
-            rest.iter().for_each(|op| op.apply(self.level, out));
+            for op in rest {
+                op.apply(self.level, out);
+            }
         }
     }
 
@@ -241,7 +243,7 @@ impl Rendering<'_> {
         let bytewise = |op: &RowOp| matches!(op, RowOp::Table(_));
         let rows_do = match self.target.rows {
             [] => true,
-            [first, rest @ ..] => (bytewise(first) || *first == RowOp::Grey) && rest.iter().all(bytewise),
+            [first, rest @ ..] => first.takes_packed() && rest.iter().all(bytewise),
         };
         rows_do
             && strip.layout == PixelLayout::Rgb

@@ -202,8 +202,8 @@ def _lens(theirs: Any) -> Transform:
     _only_constant(theirs)
     if theirs.mode != "camera" or _filter(theirs) != "bilinear" or _fill(theirs) != 0:
         raise _none(theirs, "only mode='camera', linear interpolation and fill=0")
-    # OpenCV counts from the middle of the first pixel, so its centre lies half a pixel further.
-    return bends.OpticalDistortion(theirs.distort_limit, (0.5, 0.5), p=1.0)
+    # The same lens; OpenCV's image lies half a pixel further to the left and above.
+    return bends.OpticalDistortion(theirs.distort_limit, p=1.0)
 
 
 def _choice(theirs: Any) -> Transform:

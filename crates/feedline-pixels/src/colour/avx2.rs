@@ -42,20 +42,28 @@ pub(super) unsafe fn saturation(pixels: &mut [u8], factor: f32) {
     let mut blocks = pixels.chunks_exact_mut(32);
     for block in &mut blocks {
         // SAFETY: the block has 32 bytes.
-        let channels = split(unsafe { _mm256_loadu_si256(block.as_ptr().cast()) });
-        let grey = greys_of(channels);
-        let from = _mm256_cvtepi32_ps(grey);
-        let [red, green, blue] = channels.map(|channel| {
-            let apart = _mm256_cvtepi32_ps(_mm256_sub_epi32(channel, grey));
-            let blended = _mm256_add_ps(from, _mm256_mul_ps(_mm256_set1_ps(factor), apart));
-            // A NaN becomes 0, as in the reference: `max` gives its second argument.
-            let clamped = _mm256_min_ps(_mm256_max_ps(blended, _mm256_setzero_ps()), _mm256_set1_ps(255.0));
-            _mm256_cvttps_epi32(clamped)
-        });
-        // SAFETY: as above.
-        unsafe { _mm256_storeu_si256(block.as_mut_ptr().cast(), join([red, green, blue])) };
+        unsafe {
+            let made = saturated(_mm256_loadu_si256(block.as_ptr().cast()), factor);
+            _mm256_storeu_si256(block.as_mut_ptr().cast(), made);
+        }
     }
     scalar::saturation(blocks.into_remainder(), factor);
+}
+
+/// Eight pixels of four bytes, blended with their grey.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn saturated(pixels: __m256i, factor: f32) -> __m256i {
+    let channels = split(pixels);
+    let grey = greys_of(channels);
+    let from = _mm256_cvtepi32_ps(grey);
+    join(channels.map(|channel| {
+        let apart = _mm256_cvtepi32_ps(_mm256_sub_epi32(channel, grey));
+        let blended = _mm256_add_ps(from, _mm256_mul_ps(_mm256_set1_ps(factor), apart));
+        // A NaN becomes 0, as in the reference: `max` gives its second argument.
+        let clamped = _mm256_min_ps(_mm256_max_ps(blended, _mm256_setzero_ps()), _mm256_set1_ps(255.0));
+        _mm256_cvttps_epi32(clamped)
+    }))
 }
 
 /// Red, green and blue of eight pixels, 32 bits each.
@@ -116,33 +124,76 @@ pub(super) unsafe fn bits_into(source: &[u8], keep: u8, flip: u8, out: &mut [u8]
     scalar::bits_into(source, keep, flip, out);
 }
 
-/// Eight pixels a step: 24 of the 28 bytes that are read, and of the 28 that are written, the last four of which the next
-/// step overwrites.
-///
 /// # Safety
 ///
 /// Needs AVX2; `source` and `out` of the same length.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn greys_packed(source: &[u8], out: &mut [u8]) {
-    let spread =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
     let thrice =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 4, 4, 4, 8, 8, 8, 12, 12, 12, -1, -1, -1, -1));
     let mut at = 0;
-    while at + 28 <= source.len() {
-        // SAFETY: 16 bytes from 0 and from 12 are readable and writable.
+    while at + EIGHT <= source.len() {
+        // SAFETY: `EIGHT` bytes are readable and writable.
         unsafe {
-            let from = source.as_ptr().add(at);
-            let halves = _mm256_set_m128i(_mm_loadu_si128(from.add(12).cast()), _mm_loadu_si128(from.cast()));
-            let grey = greys_of(split(_mm256_shuffle_epi8(halves, spread)));
-            let made = _mm256_shuffle_epi8(grey, thrice);
-            let to = out.as_mut_ptr().add(at);
-            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(made));
-            _mm_storeu_si128(to.add(12).cast(), _mm256_extracti128_si256::<1>(made));
+            let grey = greys_of(split(spread(source.as_ptr().add(at))));
+            store_twelves(_mm256_shuffle_epi8(grey, thrice), out.as_mut_ptr().add(at));
         }
         at += 24;
     }
     scalar::greys_packed(&source[at..], &mut out[at..]);
+}
+
+/// # Safety
+///
+/// Needs AVX2; `source` and `out` of the same length.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn saturation_packed(source: &[u8], factor: f32, out: &mut [u8]) {
+    let squeeze =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    let mut at = 0;
+    while at + EIGHT <= source.len() {
+        // SAFETY: `EIGHT` bytes are readable and writable.
+        unsafe {
+            let made = saturated(spread(source.as_ptr().add(at)), factor);
+            store_twelves(_mm256_shuffle_epi8(made, squeeze), out.as_mut_ptr().add(at));
+        }
+        at += 24;
+    }
+    scalar::saturation_packed(&source[at..], factor, &mut out[at..]);
+}
+
+/// Bytes that are read and written for eight pixels of three: the last four belong to the next step.
+const EIGHT: usize = 28;
+
+/// Eight pixels of three bytes as eight of four.
+///
+/// # Safety
+///
+/// Needs AVX2 and `EIGHT` readable bytes.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn spread(from: *const u8) -> __m256i {
+    let order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    // SAFETY: 16 bytes from 0 and from 12.
+    let halves =
+        unsafe { _mm256_set_m128i(_mm_loadu_si128(from.add(12).cast()), _mm_loadu_si128(from.cast())) };
+    _mm256_shuffle_epi8(halves, order)
+}
+
+/// Stores the first twelve bytes of each half side by side.
+///
+/// # Safety
+///
+/// Needs AVX2 and `EIGHT` writable bytes.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn store_twelves(halves: __m256i, to: *mut u8) {
+    // SAFETY: 16 bytes from 0 and from 12.
+    unsafe {
+        _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(halves));
+        _mm_storeu_si128(to.add(12).cast(), _mm256_extracti128_si256::<1>(halves));
+    }
 }
 
 /// # Safety

@@ -118,11 +118,17 @@ impl RowOp {
 }
 
 impl RowOp {
-    /// Applies a table, or grey, to pixels of three bytes on their way to `out`.
+    /// Whether [`apply_packed`](Self::apply_packed) knows it.
+    pub(crate) fn takes_packed(&self) -> bool {
+        matches!(self, RowOp::Table(_) | RowOp::Grey | RowOp::Saturation(_))
+    }
+
+    /// Applies it to pixels of three bytes on their way to `out`.
     pub(crate) fn apply_packed(&self, level: CpuLevel, source: &[u8], out: &mut [u8]) {
         assert_eq!(source.len(), out.len());
         match self {
             RowOp::Grey => dispatch!(level, greys_packed(source, out)),
+            RowOp::Saturation(factor) => dispatch!(level, saturation_packed(source, *factor, out)),
             RowOp::Table(Table(_, Form::Bits { keep, flip })) => {
                 dispatch!(level, bits_into(source, *keep, *flip, out));
             }
@@ -208,8 +214,11 @@ mod tests {
             RowOp::Table(Table::of(|x| (x & 0xE0) ^ 0x11)),
             RowOp::Table(Table::of(|x| if x >= 100 { !x } else { x })),
             RowOp::Grey,
+            RowOp::Saturation(1.7),
+            RowOp::Saturation(0.3),
         ];
         for op in &ops {
+            assert!(op.takes_packed());
             for width in [0, 1, 2, 5, 8, 9, 11, 31, 200] {
                 let mut expected = noise(width);
                 let packed: Vec<u8> = expected.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();

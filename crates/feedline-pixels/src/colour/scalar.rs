@@ -58,6 +58,15 @@ pub(super) fn greys_packed(source: &[u8], out: &mut [u8]) {
     }
 }
 
+pub(super) fn saturation_packed(source: &[u8], factor: f32, out: &mut [u8]) {
+    for (out, pixel) in out.chunks_exact_mut(3).zip(source.chunks_exact(3)) {
+        let grey = grey(pixel[0].into(), pixel[1].into(), pixel[2].into()) as i32;
+        for (out, channel) in out.iter_mut().zip(pixel) {
+            *out = blend(grey, i32::from(*channel), factor);
+        }
+    }
+}
+
 #[inline(always)]
 pub(super) fn solarise(bytes: &mut [u8], from: u8) {
     for byte in bytes {

@@ -45,7 +45,7 @@ impl Nearest {
                 self.rows::<1, 4>(from, fill as i32, inside, |v| i32::from(v[0]).to_le_bytes(), out);
             }
             (1, LabelType::I64) => {
-                self.rows::<1, 8>(from, fill, inside, |v| i64::from(v[0]).to_le_bytes(), out)
+                self.rows::<1, 8>(from, fill, inside, |v| i64::from(v[0]).to_le_bytes(), out);
             }
             (2, LabelType::I32) => {
                 self.rows::<2, 4>(

@@ -30,13 +30,24 @@ fn quantiles() -> &'static [f32; STEPS + 1] {
 /// A normal value from 32 uniform bits: between the table's quantiles on a straight line, in the outermost steps exact.
 #[inline(always)]
 pub(crate) fn normal(bits: u32) -> f32 {
-    let table = quantiles();
+    normal_by(quantiles(), bits)
+}
+
+/// The same, with the table at hand.
+#[inline(always)]
+fn normal_by(table: &[f32; STEPS + 1], bits: u32) -> f32 {
     let (step, rest) = ((bits >> 22) as usize, bits & ((1 << 22) - 1));
     if !(8..STEPS - 8).contains(&step) {
-        return quantile((f64::from(bits) + 0.5) / (1u64 << 32) as f64) as f32;
+        return tail(bits);
     }
     let share = rest as f32 * (1.0 / (1 << 22) as f32);
     table[step] + (table[step + 1] - table[step]) * share
+}
+
+/// Apart, so that the usual way stays short.
+#[cold]
+fn tail(bits: u32) -> f32 {
+    quantile((f64::from(bits) + 0.5) / (1u64 << 32) as f64) as f32
 }
 
 /// The inverse of the normal distribution (rational approximation, nine digits).
@@ -84,11 +95,12 @@ fn quantile(p: f64) -> f64 {
 
 /// Noise truncated to whole levels, then added, as torchvision does to bytes.
 pub(super) fn add_gaussian(noise: &GaussianNoise, first: u64, row: &mut [u8]) {
+    let table = quantiles();
     for (x, pixel) in row.chunks_exact_mut(4).enumerate() {
         let at = first + 2 * x as u64;
         let (a, b) = (bits(noise.seed, at), bits(noise.seed, at + 1));
         for (value, random) in pixel.iter_mut().zip([a as u32, (a >> 32) as u32, b as u32]) {
-            let level = (noise.mean + normal(random) * noise.sigma) as i32;
+            let level = (noise.mean + normal_by(table, random) * noise.sigma) as i32;
             let sum = i32::from(*value) + level;
             *value = if noise.clip { sum.clamp(0, 255) as u8 } else { sum as u8 };
         }

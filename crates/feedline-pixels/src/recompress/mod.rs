@@ -1,7 +1,7 @@
 //! Through JPEG and back: the blocks and rings of a low quality.
 
 use crate::turbo::{self, Encoding};
-use crate::{Error, ImageMut, ImageRef, Region, Result, reserve};
+use crate::{Error, ImageMut, ImageRef, PixelLayout, Region, Result, fit};
 
 /// JPEG knows no longer side.
 const LONGEST: u32 = 65_500;
@@ -16,11 +16,18 @@ pub(crate) fn recompress(
     if from.size.width.max(from.size.height) > LONGEST {
         return Err(Error::Misuse(format!("JPEG has no sides of more than {LONGEST} pixels")));
     }
-    packed.clear();
-    reserve(packed, from.size.area() as usize * 3)?;
-    for y in 0..from.size.height {
-        packed.extend(from.row(y).chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]));
-    }
-    let bytes = turbo::encode(packed, &Encoding::baseline(from.size, 3, quality.clamp(1, 100), (2, 2)))?;
+    let row = from.size.width as usize * 3;
+    let pixels = if from.layout == PixelLayout::Rgb && from.stride == row {
+        from.bytes
+    } else {
+        fit(packed, row * from.size.height as usize, 0)?;
+        for (y, out) in (0..from.size.height).zip(packed.chunks_exact_mut(row)) {
+            for (out, pixel) in out.chunks_exact_mut(3).zip(from.row(y).chunks_exact(from.layout.bytes())) {
+                out.copy_from_slice(&pixel[..3]);
+            }
+        }
+        packed
+    };
+    let bytes = turbo::encode(pixels, &Encoding::baseline(from.size, 3, quality.clamp(1, 100), (2, 2)))?;
     turbo::decode_region(&bytes, Region::whole(from.size), 8, from.size.area(), to)
 }
