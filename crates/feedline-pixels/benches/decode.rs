@@ -78,6 +78,7 @@ struct Image {
     size: Size,
     index: Option<Vec<u8>>,
     dct: Option<Vec<u8>>,
+    compact: Option<Vec<u8>>,
     region: Region,
 }
 
@@ -93,7 +94,8 @@ impl Image {
         let region = random_resized_crop(&mut Random(seed), size);
         let index = Decoder::new().build_index(&bytes);
         let dct = dct::encode(&bytes, LIMIT).ok();
-        Some(Image { name, bytes, size, index, dct, region })
+        let compact = dct::compact::encode(&bytes, LIMIT).ok();
+        Some(Image { name, bytes, size, index, dct, compact, region })
     }
 }
 
@@ -212,18 +214,40 @@ fn check(images: &[Image], regions: usize) {
             }
         }
     }
-    check_dct(images, regions);
+    check_packed("dct", images, regions, |image| image.dct.as_deref());
+    check_packed("compact", images, regions, |image| image.compact.as_deref());
+    check_original(images);
     println!(
         "exactness: {compared} decodes compared, {different} different, {rejected} rejected by both; {paths:?}"
     );
 }
 
-/// The same of `dct` files, at full size only: their scaled decodes drop high frequencies instead of folding them in.
-fn check_dct(images: &[Image], regions: usize) {
+/// How many files the compact encoding gives back byte for byte, and how large it is.
+fn check_original(images: &[Image]) {
+    let same = |image: &&Image| {
+        let back = image.compact.as_ref().map(|bytes| dct::compact::original(bytes, LIMIT));
+        back.is_some_and(|back| back.is_ok_and(|back| back == image.bytes))
+    };
+    let stored = images.iter().filter(|image| image.compact.is_some()).count();
+    let back = images.iter().filter(same).count();
+    println!("compact: {stored} of {} files have it, {back} come back byte for byte", images.len());
+    for (name, limit) in [("all", f64::INFINITY), ("with those over 1.15 as jpeg + index", 1.15)] {
+        let sizes = images.iter().filter_map(|image| {
+            let (plain, packed) = (image.bytes.len(), image.compact.as_ref()?.len());
+            let indexed = plain + image.index.as_ref().map_or(0, Vec::len);
+            Some((plain, if packed as f64 > limit * plain as f64 { indexed } else { packed }))
+        });
+        let (plain, packed) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+        println!("compact, {name}: {:.4} times the size of the files", packed as f64 / plain as f64);
+    }
+}
+
+/// The same of stored coefficients, at full size only: their scaled decodes drop high frequencies instead of folding them in.
+fn check_packed(kind: &str, images: &[Image], regions: usize, stored: fn(&Image) -> Option<&[u8]>) {
     let mut decoder = dct::Decoder::new();
     let (mut compared, mut different) = (0u64, 0u64);
     for image in images {
-        let (Some(packed), Some(expected)) = (&image.dct, by_turbo(&image.bytes, image.size, 8)) else {
+        let (Some(packed), Some(expected)) = (stored(image), by_turbo(&image.bytes, image.size, 8)) else {
             continue;
         };
         let mut random = Random(image.bytes.len() as u64 + 1);
@@ -237,11 +261,11 @@ fn check_dct(images: &[Image], regions: usize) {
             compared += 1;
             if !done || pixels != crop(&expected, image.size, region) {
                 different += 1;
-                println!("DIFFERENT dct {} {region:?}", image.name);
+                println!("DIFFERENT {kind} {} {region:?}", image.name);
             }
         }
     }
-    println!("exactness of dct: {compared} decodes compared, {different} different");
+    println!("exactness of {kind}: {compared} decodes compared, {different} different");
 }
 
 /// Nanoseconds that this thread has run, as the scheduler counts them.
@@ -289,12 +313,17 @@ fn ours(indexed: bool, whole: bool, scale: Scale, layout: PixelLayout) -> impl F
     }
 }
 
-fn packed(whole: bool, scale: Scale) -> impl FnMut(&Image, &mut [u8]) {
-    let mut decoder = dct::Decoder::new();
+fn packed(
+    whole: bool,
+    scale: Scale,
+    level: CpuLevel,
+    stored: fn(&Image) -> Option<&[u8]>,
+) -> impl FnMut(&Image, &mut [u8]) {
+    let mut decoder = dct::Decoder::with_level(level);
     move |image, buffer| {
         let region = if whole { Region::whole(scale.apply(image.size)) } else { image.region };
         with_view(region.size(), buffer, PixelLayout::Rgbx, |out| {
-            if let Some(bytes) = &image.dct {
+            if let Some(bytes) = stored(image) {
                 decoder.decode_into(bytes, region, scale, out).ok();
             }
         });
@@ -311,6 +340,12 @@ fn measure(images: Vec<Image>, rounds: usize) {
     let mut buffer = vec![0; largest as usize * 4];
     let mut builder = Decoder::new();
     let mut sink_decoder = Decoder::new();
+    let levels = CpuLevel::available();
+    let best = CpuLevel::detect();
+    let second = *levels.get(1).unwrap_or(&CpuLevel::Scalar);
+    let mut scalar = Decoder::with_level(CpuLevel::Scalar);
+    let dct: fn(&Image) -> Option<&[u8]> = |image| image.dct.as_deref();
+    let compact: fn(&Image) -> Option<&[u8]> = |image| image.compact.as_deref();
     let mut techniques = vec![
         technique("turbo full, RGB", |image, buffer| {
             with_view(image.size, buffer, PixelLayout::Rgb, |out| {
@@ -340,11 +375,30 @@ fn measure(images: Vec<Image>, rounds: usize) {
         technique("ours full at 1/2, index, RGBX", ours(true, true, Scale::Half, PixelLayout::Rgbx)),
         technique("ours full at 1/4, index, RGBX", ours(true, true, Scale::Quarter, PixelLayout::Rgbx)),
         technique("ours full at 1/8, index, RGBX", ours(true, true, Scale::Eighth, PixelLayout::Rgbx)),
-        technique("dct full, RGBX", packed(true, Scale::Full)),
-        technique("dct crop, RGBX", packed(false, Scale::Full)),
-        technique("dct full at 1/2, RGBX", packed(true, Scale::Half)),
-        technique("dct full at 1/4, RGBX", packed(true, Scale::Quarter)),
-        technique("dct full at 1/8, RGBX", packed(true, Scale::Eighth)),
+        technique("dct full, RGBX", packed(true, Scale::Full, best, dct)),
+        technique("dct crop, RGBX", packed(false, Scale::Full, best, dct)),
+        technique("dct full at 1/2, RGBX", packed(true, Scale::Half, best, dct)),
+        technique("dct full at 1/4, RGBX", packed(true, Scale::Quarter, best, dct)),
+        technique("dct full at 1/8, RGBX", packed(true, Scale::Eighth, best, dct)),
+        technique("compact full, RGBX", packed(true, Scale::Full, best, compact)),
+        technique("compact crop, RGBX", packed(false, Scale::Full, best, compact)),
+        technique("compact crop, AVX2, RGBX", packed(false, Scale::Full, second, compact)),
+        technique("compact crop, scalar, RGBX", packed(false, Scale::Full, CpuLevel::Scalar, compact)),
+        technique("ours crop, index, scalar, RGBX", move |image: &Image, buffer: &mut [u8]| {
+            with_view(image.region.size(), buffer, PixelLayout::Rgbx, |out| {
+                scalar.decode_into(&image.bytes, image.index.as_deref(), image.region, Scale::Full, out).ok();
+            });
+        }),
+        technique("compact full at 1/2, RGBX", packed(true, Scale::Half, best, compact)),
+        technique("compact full at 1/8, RGBX", packed(true, Scale::Eighth, best, compact)),
+        technique("packing compact", |image, _| {
+            std::hint::black_box(dct::compact::encode(&image.bytes, LIMIT).ok());
+        }),
+        technique("compact back to the file", |image, _| {
+            std::hint::black_box(
+                image.compact.as_ref().map(|bytes| dct::compact::original(bytes, LIMIT).ok()),
+            );
+        }),
         technique("packing dct", |image, _| {
             std::hint::black_box(dct::encode(&image.bytes, LIMIT).ok());
         }),

@@ -108,6 +108,14 @@ impl PyDataset {
                     self.pixels(py, sample, &name, bytes, &value)?
                 }
                 OwnedValue::Json(text) => self.parsed(py, sample, &name, &text)?,
+                OwnedValue::Image { bytes, meta, .. } => {
+                    let file = original_file(&bytes, meta).transpose();
+                    let place = || self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
+                    let bad =
+                        |reason| feedline::Error::sample(place(), feedline::error::Stage::Decode, reason);
+                    let file = file.map_err(bad).or_raise()?;
+                    PyBytes::new(py, &file.unwrap_or(bytes)).into_any()
+                }
                 other => to_python(py, other)?,
             };
             dict.set_item(name, shown)?;

@@ -10,7 +10,9 @@ use feedline_pixels::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::format::{EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions};
+use crate::format::{
+    EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, original_file,
+};
 use crate::render::{ImageDecoder, StoredImage};
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
@@ -18,6 +20,9 @@ use crate::transform::Program;
 
 /// Quality of JPEGs that are written anew, if none is asked for: no visible loss, about half the size of 95.
 const DEFAULT_QUALITY: u8 = 90;
+
+/// Of `compact`, against the file: past this, the file and its index are smaller and not much slower.
+const MOST_GROWTH: f64 = 1.15;
 
 /// Larger images are not packed: the same limit as when loading.
 const MAX_PIXELS: u64 = Decoder::DEFAULT_MAX_PIXELS;
@@ -103,8 +108,8 @@ impl PackSettings {
         if self.quality.is_some() && self.image != ImageEncoding::Jpeg {
             return Err(Error::option("quality", "only for image='jpeg'"));
         }
-        if self.baseline && self.image != ImageEncoding::Jpeg {
-            return Err(Error::option("baseline", "only for image='jpeg'"));
+        if self.baseline && !matches!(self.image, ImageEncoding::Jpeg | ImageEncoding::Compact) {
+            return Err(Error::option("baseline", "only for image='jpeg' and image='compact'"));
         }
         if self.quality.is_some_and(|q| !(1..=100).contains(&q)) {
             return Err(Error::option("quality", "must be between 1 and 100"));
@@ -201,6 +206,16 @@ impl ImageEncoder for Encoder {
         out.index.clear();
         let known = input.meta.width != 0 && input.meta.orientation != 0;
         out.meta = if known { input.meta } else { probe(input.bytes)? };
+        let as_asked = self.image == ImageEncoding::Compact
+            && self.target(upright_size(&out.meta)) == upright_size(&out.meta);
+        if let Some(file) = original_file(input.bytes, out.meta).filter(|_| !as_asked) {
+            out.meta.encoding = ImageEncoding::Jpeg;
+            let file = file?;
+            let input = ImageInput { bytes: &file, index: &[], meta: out.meta };
+            SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))?;
+            out.bytes = out.bytes.take().or(Some(file));
+            return Ok(());
+        }
         SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))
     }
 
@@ -234,11 +249,14 @@ impl Encoder {
         }
         let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
         // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) stay as they are.
-        let coefficients =
-            if self.image == ImageEncoding::Dct { dct::encode(bytes, MAX_PIXELS).ok() } else { None };
+        let coefficients = match self.image {
+            ImageEncoding::Dct => dct::encode(bytes, MAX_PIXELS).ok(),
+            ImageEncoding::Compact => compact(bytes),
+            _ => None,
+        };
         if let Some(coefficients) = coefficients {
             out.bytes = Some(coefficients);
-            out.meta.encoding = ImageEncoding::Dct;
+            out.meta.encoding = self.image;
         } else {
             out.index = scratch.jpeg.build_index(bytes).unwrap_or_default();
         }
@@ -289,6 +307,12 @@ impl Encoder {
             ImageMeta { encoding, width: target.width, height: target.height, channels: 3, orientation: 1 };
         Ok(())
     }
+}
+
+/// A JPEG as `compact`, unless it would grow too much: flat images with Huffman tables of their own.
+fn compact(bytes: &[u8]) -> Option<Vec<u8>> {
+    let packed = dct::compact::encode(bytes, MAX_PIXELS).ok()?;
+    (packed.len() as f64 <= MOST_GROWTH * bytes.len() as f64).then_some(packed)
 }
 
 fn upright_size(meta: &ImageMeta) -> Size {

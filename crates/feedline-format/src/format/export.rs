@@ -8,7 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Format;
-use crate::error::{Error, Location, Result};
+use super::original::restore_files;
+use crate::error::{Error, Location, Result, Stage};
 use crate::field::ImageEncoding;
 use crate::sample::{FieldSet, SampleBuffer, Schema};
 
@@ -94,6 +95,8 @@ impl<'a> Samples<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &SampleBuffer)>> {
         let Some(sample) = self.range.next() else { return Ok(None) };
         super::read(self.source, sample, &self.fields, &mut self.buffer)?;
+        let place = || self.source.locate(sample);
+        restore_files(&mut self.buffer).map_err(|reason| Error::sample(place(), Stage::Decode, reason))?;
         (self.done)(self.buffer.used() as u64)?;
         Ok(Some((sample, &self.buffer)))
     }

@@ -28,6 +28,7 @@ mod lmdb;
 mod mds;
 mod npy;
 mod open_objects;
+mod original;
 mod pack;
 mod parallel;
 mod parquet;
@@ -65,6 +66,7 @@ use crate::source::{Destination, Source, Storage, Target, open_sink, staging_fol
 pub use convert::{ConvertOptions, ConvertReport, Task, convert, convert_targets};
 pub use extents::Extents;
 pub use index::Index;
+pub use original::original_file;
 pub use pack::{
     Damage, EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, PackPlan,
     PackReport, PackWriter, ProbeImage, Skipped, VerifyReport, append_pack, begin_pack, commit_pack,

@@ -29,6 +29,7 @@
 //! they are left out, of chroma as of luma, which is the better filter for luma and leaves chroma subsampled. Full-size
 //! pixels are identical.)
 
+pub mod compact;
 mod encode;
 mod expand;
 
@@ -50,7 +51,7 @@ const HEADER: usize = 420;
 /// MCUs in a segment.
 const SEGMENT: usize = 8;
 
-/// What a `dct` file says of itself.
+/// What a `dct` or [`compact`] file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DctHeader {
@@ -64,6 +65,10 @@ pub struct DctHeader {
 
 /// Reads the header.
 pub fn probe(bytes: &[u8]) -> Result<DctHeader> {
+    if bytes.starts_with(&compact::MAGIC) {
+        let compact::File { frame, orientation, ends, .. } = compact::File::open(bytes)?;
+        return Ok(DctHeader { size: frame.size, orientation, prefix: [ends[0], ends[1], ends[1]] });
+    }
     let file = File::open(bytes)?;
     Ok(DctHeader { size: file.frame.size, orientation: file.orientation, prefix: file.ends })
 }
@@ -132,7 +137,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Decodes `dct` files. Owns all scratch memory: keep one per thread and reuse it.
+/// Decodes `dct` and [`compact`] files. Owns all scratch memory: keep one per thread and reuse it.
 pub struct Decoder {
     level: CpuLevel,
     pixel_limit: u64,
@@ -211,18 +216,41 @@ impl Decoder {
         scale: Scale,
         targets: &mut [&mut dyn Target],
     ) -> Result<()> {
-        let file = File::open(bytes)?;
-        let Size { width, height } = file.frame.size;
-        if file.frame.size.area() > self.pixel_limit {
-            return Err(Error::TooLarge { width, height, limit: self.pixel_limit });
+        let keep = usize::from(scale.eighths());
+        if bytes.starts_with(&compact::MAGIC) {
+            let file = compact::File::open(bytes)?;
+            self.check_size(&file.frame)?;
+            let mut rows = file.source(self.level, keep)?;
+            return self.run(&file.frame, &mut rows, regions, keep, targets);
         }
-        let scaled = Scaled::new(&file.frame, usize::from(scale.eighths()));
+        let file = File::open(bytes)?;
+        self.check_size(&file.frame)?;
+        let mut segments = Segments::new(self.level, &file, keep)?;
+        self.run(&file.frame, &mut segments, regions, keep, targets)
+    }
+
+    fn check_size(&self, frame: &Frame) -> Result<()> {
+        let Size { width, height } = frame.size;
+        if frame.size.area() <= self.pixel_limit {
+            return Ok(());
+        }
+        Err(Error::TooLarge { width, height, limit: self.pixel_limit })
+    }
+
+    fn run(
+        &mut self,
+        frame: &Frame,
+        source: &mut dyn Source,
+        regions: &[Region],
+        keep: usize,
+        targets: &mut [&mut dyn Target],
+    ) -> Result<()> {
+        let scaled = Scaled::new(frame, keep);
         for region in regions {
             region.check_inside(scaled.size)?;
         }
-        let mut segments = Segments::new(self.level, &file, usize::from(scale.eighths()))?;
-        let wanted = Wanted { level: self.level, frame: &file.frame, scaled: &scaled, regions };
-        self.pipeline.run(&wanted, &mut segments, targets).map_err(|Irregular| corrupt("coefficients"))
+        let wanted = Wanted { level: self.level, frame, scaled: &scaled, regions };
+        self.pipeline.run(&wanted, source, targets).map_err(|Irregular| corrupt("coefficients"))
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod frame;
 pub(crate) mod huffman;
 pub(crate) mod idct;
 mod index;
-mod parse;
+pub(crate) mod parse;
 pub(crate) mod region;
 pub(crate) mod render;
 mod scan;

@@ -72,6 +72,8 @@ impl Opened<'_> {
             ImageEncoding::Yuv420 => ("yuv420", yuv::encoded_bytes(self.stored)),
             // Two bytes for every block of 8 x 8, whatever is left out of the rest.
             ImageEncoding::Dct => ("dct", area / 32),
+            // A DC coefficient has at least four bits of a width in eight.
+            ImageEncoding::Compact => ("compact", area / 1024),
             _ => return check_amount(self.bytes, self.stored),
         };
         if self.bytes.len() as u64 >= needed {
@@ -199,7 +201,7 @@ impl ImageDecoder {
             ImageEncoding::Rgb => {
                 append_rgbx(picture.orientation.apply(raw_rgb(picture)?, turned)?, pixels)?;
             }
-            ImageEncoding::Dct => {
+            ImageEncoding::Dct | ImageEncoding::Compact => {
                 let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
                 dct.decode_region(picture.bytes, whole, scale, PixelLayout::Rgbx, &mut take)?;
                 turn(picture.orientation, stored, pixels, turned)?;
@@ -281,7 +283,9 @@ impl ImageDecoder {
             };
             let (bytes, layout) = (picture.bytes, PixelLayout::Rgbx);
             match picture.encoding {
-                ImageEncoding::Dct => self.dct.decode_region(bytes, needed, scale, layout, &mut take)?,
+                ImageEncoding::Dct | ImageEncoding::Compact => {
+                    self.dct.decode_region(bytes, needed, scale, layout, &mut take)?;
+                }
                 ImageEncoding::Yuv420 => {
                     check_area(picture.stored, self.max_pixels)?;
                     self.yuv.decode_region(bytes, picture.stored, needed, layout, &mut take)?;
@@ -308,7 +312,9 @@ impl Default for DecodedBox {
 
 /// The scale at which an image is decoded for these programs: the smallest that is large enough for all.
 fn shared_scale(picture: &Opened<'_>, programs: &[&Program], mode: DecodeMode) -> Result<Scale> {
-    if mode != DecodeMode::Fast || !matches!(picture.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct) {
+    let scales =
+        [ImageEncoding::Jpeg, ImageEncoding::Dct, ImageEncoding::Compact].contains(&picture.encoding);
+    if mode != DecodeMode::Fast || !scales {
         return Ok(Scale::Full);
     }
     let mut least = Scale::Eighth;

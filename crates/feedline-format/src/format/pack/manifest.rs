@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::layout::{MAJOR, MINOR, PartHeader, Trailer, check_major};
-use crate::sample::{FieldSpec, Fingerprint, MAX_FIELDS, Schema};
+use crate::sample::{FieldSpec, Fingerprint, ImageEncoding, MAX_FIELDS, Schema};
 
 /// The manifest's name in the pack's folder.
 pub(super) const MANIFEST_NAME: &str = "feedline.json";
@@ -137,6 +137,15 @@ impl Manifest {
         digest.fingerprint(&schema_text(&self.schema.fields), self.samples)
     }
 
+    /// Parts of several plans are what version 1.1 added, compact images what 1.2 added; all other packs are as they
+    /// always were.
+    fn minor(&self) -> u16 {
+        if self.image.contains(ImageEncoding::Compact.name()) {
+            return 2;
+        }
+        if self.parts.iter().any(|part| part.written_as.is_some()) { 1 } else { MINOR }
+    }
+
     /// The file's bytes: a first line with version and checksum of all that follows it, then the rest.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let body = serde_json::to_string(self).expect("a manifest is plain data");
@@ -145,8 +154,7 @@ impl Manifest {
             body.replace("\"parts\":[{", "\"parts\":[\n{").replace("},{\"samples\"", "},\n{\"samples\"");
         let rest = format!("{}\n", &body[1..]);
         let crc = crc32c::crc32c(rest.as_bytes());
-        // Parts of several plans are what version 1.1 added; all other packs are as they always were.
-        let minor = if self.parts.iter().any(|p| p.written_as.is_some()) { 1 } else { MINOR };
+        let minor = self.minor();
         let mut bytes =
             format!("{{\"feedline_pack\":[{MAJOR},{minor}],\"crc32c\":\"{crc:08x}\",\n").into_bytes();
         bytes.extend_from_slice(rest.as_bytes());

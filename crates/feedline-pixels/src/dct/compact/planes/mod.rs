@@ -1,0 +1,352 @@
+//! The AC coefficients of an MCU row as nested bit planes.
+//!
+//! A row is one string of bits, lowest bit of a byte first, filled up to a byte with zeros. Streams follow each other without gaps;
+//! each has something of every block of the row in MCU order:
+//!
+//! | stream | per block |
+//! |---|---|
+//! | D | 4 bits: the diagonal (row + column) of the last coefficient that is not zero |
+//! | F | 2 bits, only if the header says so: diagonals up to 0 (none), 1, 2 or 4 have no zero |
+//! | A | which coefficients are not zero, for those in D's triangle and outside F's |
+//! | X1, E1, X2, E2, … | of those that have at least t bits: whether they have more (Xt); their sign (E1), or magnitude bit t − 2 (Et) |
+//!
+//! The DC coefficient counts as zero here. Streams go on as long as there is a coefficient with at least t bits, at most 11.
+//!
+//! A stream has as many bits as the one before has ones. So neither lengths nor an index are stored: counting ones gives
+//! where each stream starts, where it stands at any block, and whether all of them fill the row exactly. That one check
+//! per row makes every read of the kernels safe.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+
+use std::ops::Range;
+
+use super::SLACK;
+use crate::CpuLevel;
+use crate::jpeg::idct::Block;
+
+/// Most bits of an AC coefficient's magnitude.
+pub(super) const BITS: usize = 11;
+
+/// Coefficients, as bits in natural order, whose diagonal is at most the index; DC is none of them.
+pub(super) const TRIANGLES: [u64; 16] = {
+    let mut table = [0; 16];
+    let mut place = 1;
+    while place < 64 {
+        let mut last = place / 8 + place % 8;
+        while last < 16 {
+            table[last] |= 1 << place;
+            last += 1;
+        }
+        place += 1;
+    }
+    table
+};
+
+/// The triangles that F speaks of.
+pub(super) const FULL: [u64; 4] = [0, TRIANGLES[1], TRIANGLES[2], TRIANGLES[4]];
+
+/// How many bits of A a block has, by D and four times F.
+static A_BITS: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut at = 0;
+    while at < 64 {
+        table[at] = (TRIANGLES[at & 15] & !FULL[at >> 4]).count_ones() as u8;
+        at += 1;
+    }
+    table
+};
+
+/// One MCU row: the bytes from its start on (those behind its end are readable), and how many are its own.
+pub(super) struct Row<'a> {
+    bytes: &'a [u8],
+    length: usize,
+    blocks: usize,
+    has_full: bool,
+}
+
+/// Where each stream stands, in bits from the row's start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cursor {
+    block: usize,
+    a: usize,
+    /// By t − 1. Streams that the row does not have stand at 0 and never move.
+    x: [usize; BITS],
+    e: [usize; BITS],
+}
+
+impl<'a> Row<'a> {
+    /// The row at `at` of `data`, which ends with readable bytes behind its last row.
+    pub(super) fn open(data: &'a [u8], at: Range<usize>, blocks: usize, has_full: bool) -> Option<Self> {
+        let length = at.end.checked_sub(at.start)?;
+        let bytes = data.get(at.start..)?;
+        (length.checked_add(SLACK)? <= bytes.len()).then_some(Row { bytes, length, blocks, has_full })
+    }
+
+    /// Writes the AC coefficients of `blocks`, which are those from number `first` on; their DC becomes zero.
+    pub(super) fn expand(&self, level: CpuLevel, first: usize, blocks: &mut [Block]) -> Option<()> {
+        if first + blocks.len() > self.blocks {
+            return None;
+        }
+        let cursor = self.cursor(first)?;
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            CpuLevel::Avx512 if has_fast_pdep() => {
+                // SAFETY: the level was detected, and `cursor` checked that all streams lie within the row.
+                unsafe { avx512::expand(self, cursor, blocks) };
+            }
+            #[cfg(target_arch = "x86_64")]
+            CpuLevel::Avx2 if has_fast_pdep() => {
+                // SAFETY: as above.
+                unsafe { avx2::expand(self, cursor, blocks) };
+            }
+            _ => scalar::expand(self, cursor, blocks),
+        }
+        Some(())
+    }
+
+    /// D and F of a block: D in the low four bits.
+    #[inline(always)]
+    fn kind(&self, block: usize) -> usize {
+        let d = self.bytes[block / 2] >> (4 * (block % 2)) & 15;
+        usize::from(d) | if self.has_full { self.full(block) << 4 } else { 0 }
+    }
+
+    #[inline(always)]
+    fn full(&self, block: usize) -> usize {
+        let at = 4 * self.blocks + 2 * block;
+        usize::from(self.bytes[at / 8] >> (at % 8) & 3)
+    }
+
+    /// Bits of A and ones that F adds, of these blocks.
+    fn masks(&self, blocks: Range<usize>) -> (usize, usize) {
+        let (mut a, mut full) = (0, 0);
+        for block in blocks {
+            let kind = self.kind(block);
+            a += usize::from(A_BITS[kind]);
+            full += FULL_ONES[kind >> 4];
+        }
+        (a, full)
+    }
+
+    /// Where the streams stand at block `first`; `None` unless all of them fill the row exactly.
+    fn cursor(&self, first: usize) -> Option<Cursor> {
+        let bits = self.length.checked_mul(8)?;
+        let heads = if self.has_full { 6 } else { 4 } * self.blocks;
+        if heads > bits {
+            return None;
+        }
+        let (a_before, full_before) = self.masks(0..first);
+        let (a_after, full_after) = self.masks(first..self.blocks);
+        let mut cursor = Cursor { block: first, a: heads + a_before, x: [0; BITS], e: [0; BITS] };
+        let mut at = heads + a_before + a_after;
+        if at > bits {
+            return None;
+        }
+        let mut before = self.ones(heads, a_before) + full_before;
+        let mut after = self.ones(cursor.a, a_after) + full_after;
+        for t in 0..BITS {
+            let count = before + after;
+            if count == 0 {
+                break;
+            }
+            if at + 2 * count > bits {
+                return None;
+            }
+            (cursor.x[t], cursor.e[t]) = (at + before, at + count + before);
+            (before, after) = (self.ones(at, before), self.ones(at + before, after));
+            at += 2 * count;
+        }
+        (before + after == 0 && at.div_ceil(8) == self.length).then_some(cursor)
+    }
+
+    /// How many of `count` bits from `at` on are ones.
+    fn ones(&self, at: usize, count: usize) -> usize {
+        let (mut at, mut left, mut ones) = (at, count, 0);
+        // Up to a byte's edge, then words.
+        let head = left.min(at.wrapping_neg() % 8);
+        ones += (self.bits(at) & ((1 << head) - 1)).count_ones();
+        (at, left) = (at + head, left - head);
+        let words = left / 64;
+        let bytes = &self.bytes[at / 8..];
+        for word in bytes.chunks_exact(8).take(words) {
+            ones += word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word).count_ones());
+        }
+        (at, left) = (at + 64 * words, left % 64);
+        ones += (self.bits(at) & ((1u64 << left) - 1)).count_ones();
+        ones as usize
+    }
+
+    /// 64 bits from `at` on, which lies in the row or at its end.
+    #[inline(always)]
+    fn bits(&self, at: usize) -> u64 {
+        let bytes: &[u8; 9] = self.bytes[at / 8..].first_chunk().unwrap_or(&[0; 9]);
+        let low = u64::from_le_bytes([
+            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
+        ]);
+        let shift = at % 8;
+        low >> shift | (u64::from(bytes[8]) << 1) << (63 - shift)
+    }
+}
+
+const FULL_ONES: [usize; 4] = {
+    let mut ones = [0; 4];
+    let mut f = 0;
+    while f < 4 {
+        ones[f] = FULL[f].count_ones() as usize;
+        f += 1;
+    }
+    ones
+};
+
+/// Whether `pdep` takes a cycle, as on all CPUs that have it but AMD's before Zen 3, which take up to 300.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_fast_pdep() -> bool {
+    use std::arch::x86_64::__cpuid;
+    use std::sync::OnceLock;
+    static FAST: OnceLock<bool> = OnceLock::new();
+    *FAST.get_or_init(|| {
+        let vendor = __cpuid(0);
+        let family = __cpuid(1).eax;
+        let family = (family >> 8 & 15) + (family >> 20 & 255);
+        let amd = vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
+        !amd || family >= 0x19
+    })
+}
+
+/// The loop over blocks, for kernels that have `pdep`; `$narrow` and `$wide` make coefficients of bit planes.
+#[cfg(target_arch = "x86_64")]
+macro_rules! expand_blocks {
+    ($row:expr, $cursor:expr, $blocks:expr, $narrow:path, $wide:path) => {{
+        use std::arch::x86_64::_pdep_u64;
+        let (row, mut cursor): (&Row<'_>, Cursor) = ($row, $cursor);
+        let start = row.bytes.as_ptr();
+        // SAFETY: cursors stand in the row or at its end, and `Row::open` saw SLACK bytes behind that; nine are read.
+        let bits = |at: usize| unsafe {
+            let from = start.add(at / 8);
+            let low = from.cast::<u64>().read_unaligned().to_le();
+            let shift = at as u32 % 8;
+            low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift)
+        };
+        for block in $blocks {
+            let kind = row.kind(cursor.block);
+            cursor.block += 1;
+            let full = FULL[kind >> 4];
+            let triangle = TRIANGLES[kind & 15] & !full;
+            // `masks[t]`: at least t + 1 bits.
+            let mut masks = [0u64; BITS + 2];
+            masks[0] = _pdep_u64(bits(cursor.a), triangle) | full;
+            cursor.a += triangle.count_ones() as usize;
+            let mut planes = [0u64; BITS];
+            let sign = _pdep_u64(bits(cursor.e[0]), masks[0]);
+            masks[1] = _pdep_u64(bits(cursor.x[0]), masks[0]);
+            let count = masks[0].count_ones() as usize;
+            cursor.x[0] += count;
+            cursor.e[0] += count;
+            macro_rules! level {
+                ($t:expr) => {
+                    let mask = masks[$t];
+                    let count = mask.count_ones() as usize;
+                    planes[$t - 1] = (masks[$t - 1] ^ mask) | _pdep_u64(bits(cursor.e[$t]), mask);
+                    masks[$t + 1] = _pdep_u64(bits(cursor.x[$t]), mask);
+                    cursor.x[$t] += count;
+                    cursor.e[$t] += count;
+                };
+            }
+            // Four planes without a branch: few blocks have no coefficient of two bits, and guessing wrong costs more.
+            level!(1);
+            level!(2);
+            level!(3);
+            level!(4);
+            if masks[4] != 0 {
+                level!(5);
+                level!(6);
+                level!(7);
+                if masks[7] != 0 {
+                    level!(8);
+                    level!(9);
+                    level!(10);
+                    planes[10] = masks[10];
+                    $wide(&planes, sign, block);
+                    continue;
+                }
+            }
+            $narrow(&planes, sign, block);
+        }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+use expand_blocks;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dct::compact::encode::append_row;
+    use proptest::prelude::*;
+
+    fn blocks() -> impl Strategy<Value = Vec<Block>> {
+        let value = prop_oneof![6 => Just(0i16), 4 => -3i16..=3, 2 => -40i16..=40, 1 => -1023i16..=1023, 1 => -2047i16..=2047];
+        let block = (prop::collection::vec(value, 64), 0usize..=64).prop_map(|(values, last)| {
+            let mut block = [0; 64];
+            block[1..last.max(1)].copy_from_slice(&values[1..last.max(1)]);
+            block
+        });
+        prop::collection::vec(block, 1..40)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_back_at_every_level(blocks in blocks(), from in 0usize..40, has_full in any::<bool>()) {
+            let mut data = Vec::new();
+            append_row(&mut data, &blocks, has_full).unwrap();
+            let length = data.len();
+            data.extend_from_slice(&[0; SLACK]);
+            let row = Row::open(&data, 0..length, blocks.len(), has_full).unwrap();
+            let from = from.min(blocks.len() - 1);
+            for level in CpuLevel::available() {
+                let mut back = vec![[7; 64]; blocks.len() - from];
+                row.expand(level, from, &mut back).unwrap();
+                prop_assert_eq!(&back[..], &blocks[from..]);
+            }
+        }
+
+        /// Any bytes: refused alike, or expanded alike, and never a read outside (the address sanitizer watches).
+        #[test]
+        fn damaged_rows_are_refused_or_read_alike(
+            blocks in blocks(), has_full in any::<bool>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        ) {
+            let mut data = Vec::new();
+            append_row(&mut data, &blocks, has_full).unwrap();
+            let length = data.len();
+            for (at, byte) in changes {
+                data[at.index(length)] = byte;
+            }
+            data.extend_from_slice(&[0; SLACK]);
+            let row = Row::open(&data, 0..length, blocks.len(), has_full).unwrap();
+            let outcome = |level| {
+                let mut back = vec![[7; 64]; blocks.len()];
+                row.expand(level, 0, &mut back).map(|()| back)
+            };
+            let expected = outcome(CpuLevel::Scalar);
+            for level in CpuLevel::available() {
+                prop_assert_eq!(&outcome(level), &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn ones_are_counted_at_any_bit() {
+        let data: Vec<u8> = (0..64u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
+        let row = Row::open(&data, 0..data.len() - SLACK, 1, false).unwrap();
+        let bit = |at: usize| usize::from(data[at / 8] >> (at % 8) & 1);
+        for at in 0..80 {
+            for count in 0..(8 * (data.len() - SLACK) - at) {
+                assert_eq!(row.ones(at, count), (at..at + count).map(bit).sum::<usize>());
+            }
+        }
+    }
+}
