@@ -16,7 +16,12 @@ def photos(tmp_path_factory):
     """JPEGs of several kinds, smooth enough that they compress, and one that cannot be stored as planes."""
     folder = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
-    kinds = [{"quality": 75}, {"quality": 92, "subsampling": 0}, {"quality": 30, "optimize": True}, {"progressive": True}]
+    kinds = [
+        {"quality": 75},
+        {"quality": 92, "subsampling": 0},
+        {"quality": 30, "optimize": True},
+        {"progressive": True},
+    ]
     for number, kind in enumerate(kinds * 3):
         rough = rng.integers(0, 256, (9, 12, 3), np.uint8)
         image = Image.fromarray(rough).resize((200 + number, 150), Image.Resampling.BICUBIC)

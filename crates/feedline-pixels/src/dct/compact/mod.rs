@@ -116,7 +116,7 @@ impl<'a> File<'a> {
             blocks_per_mcu: self.frame.blocks_per_mcu,
             has_full: self.has_full,
             dc,
-            rows,
+            planes: rows,
             keep,
         })
     }
@@ -143,13 +143,13 @@ pub(super) struct Rows<'a> {
     has_full: bool,
     dc: dc::Part<'a>,
     /// The row part, unless the DC coefficients are all that is wanted.
-    rows: Option<&'a [u8]>,
+    planes: Option<&'a [u8]>,
     keep: usize,
 }
 
 impl Rows<'_> {
     fn fill_row(&mut self, row: usize, first: usize, blocks: &mut [Block]) -> Option<()> {
-        match self.rows {
+        match self.planes {
             None => blocks.fill([0; 64]),
             Some(part) => {
                 let data = &part[4 * (self.mcus_down + 1)..];
@@ -159,8 +159,10 @@ impl Rows<'_> {
             }
         }
         self.dc.put(self.level, row, first, blocks)?;
-        if self.keep < 8 && self.rows.is_some() {
-            blocks.iter_mut().for_each(|block| super::cut(block, self.keep));
+        if self.keep < 8 && self.planes.is_some() {
+            for block in blocks {
+                super::cut(block, self.keep);
+            }
         }
         Some(())
     }
