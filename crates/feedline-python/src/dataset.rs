@@ -109,7 +109,7 @@ impl PyDataset {
                 }
                 OwnedValue::Json(text) => self.parsed(py, sample, &name, &text)?,
                 OwnedValue::Image { bytes, meta, .. } => {
-                    let file = original_file(&bytes, meta).transpose();
+                    let file = feedline::format::original_file(&bytes, meta).transpose();
                     let place = || self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
                     let bad =
                         |reason| feedline::Error::sample(place(), feedline::error::Stage::Decode, reason);

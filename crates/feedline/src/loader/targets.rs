@@ -521,7 +521,7 @@ impl TargetRunner {
         };
         let count = shape.first().copied().unwrap_or(0) as usize;
         let chosen = self.chosen(target, count)?;
-        let each = if count == 0 { 0 } else { bytes.len() / count };
+        let each = bytes.len().checked_div(count).unwrap_or(0);
         if shape.is_empty() {
             shape.push(0);
         }

@@ -24,7 +24,7 @@ use crate::spec::OnError;
 use crate::transform::{Params, Program, SampleKey};
 
 /// Separates the draws of a sample's repetitions from all other uses of the seed.
-const REPETITION: u64 = 0x6167_6169_6e; // "again"
+const REPETITION: u64 = 0x61_6761_696e; // "again"
 
 /// A bad sample's row is offered to this many substitutes before it stays empty.
 const SUBSTITUTES: usize = 16;

@@ -20,7 +20,7 @@ impl Quarter {
     /// Quarter `number` (left to right, top to bottom) of an image whose point is at (x, y).
     fn new(number: usize, size: Size, (x, y): (u32, u32)) -> Self {
         let Size { width, height } = size;
-        let (left, top) = (number % 2 == 0, number / 2 == 0);
+        let (left, top) = (number.is_multiple_of(2), number / 2 == 0);
         let (from_x, to_x, w) = if left { (width - x, 0, x) } else { (0, x, width - x) };
         let (from_y, to_y, h) = if top { (height - y, 0, y) } else { (0, y, height - y) };
         Quarter { from: Region::new(from_x, from_y, w, h), to: (to_x, to_y) }

@@ -101,7 +101,7 @@ impl EpochRun {
             for number in &left {
                 match &target.kind {
                     TargetKind::Boxes(rules) => {
-                        made.push(&fitted(mine, *number, &planes[*number], rules, size), mine)
+                        made.push(&fitted(mine, *number, &planes[*number], rules, size), mine);
                     }
                     TargetKind::Mask { .. } if at == stack => made.push(&planes[*number], mine),
                     _ => made.push(mine.one(*number), mine),

@@ -32,7 +32,9 @@ pub(crate) fn write_box(boxes: &Boxes, [left, top, right, bottom]: [f64; 4], siz
     match boxes.format {
         BoxFormat::Xyxy => [left, top, right, bottom],
         BoxFormat::Xywh => [left, top, right - left, bottom - top],
-        BoxFormat::Cxcywh => [(left + right) / 2.0, (top + bottom) / 2.0, right - left, bottom - top],
+        BoxFormat::Cxcywh => {
+            [f64::midpoint(left, right), f64::midpoint(top, bottom), right - left, bottom - top]
+        }
     }
 }
 
@@ -124,7 +126,9 @@ fn hull(points: &[(f64, f64)]) -> [f64; 4] {
 
 fn cut_all(all: &mut [Moving], rules: &Boxes, by: [f64; 4]) {
     if rules.clip {
-        all.iter_mut().for_each(|moving| moving.cut(by));
+        for moving in all {
+            moving.cut(by);
+        }
     }
 }
 

@@ -44,7 +44,9 @@ impl Mover {
     pub(super) fn step(&mut self, segment: &Segment, size: Size, points: &mut [(f64, f64)]) -> Result<Size> {
         match segment {
             Segment::Resample { geometry, .. } => {
-                points.iter_mut().for_each(|point| *point = resampled(geometry, *point));
+                for point in points {
+                    *point = resampled(geometry, *point);
+                }
                 Ok(geometry.output())
             }
             Segment::Warp(warp) => {
@@ -67,7 +69,9 @@ impl Mover {
         match effect {
             Effect::Sample(sample) => self.nearest.move_points(sample, points)?,
             Effect::Patches(patches) => {
-                points.iter_mut().for_each(|point| *point = shuffled(patches, size, *point));
+                for point in points {
+                    *point = shuffled(patches, size, *point);
+                }
             }
             Effect::Scene(scene) => {
                 shift(points, f64::from(scene.corner.0), f64::from(scene.corner.1));

@@ -165,12 +165,11 @@ fn choose(of: &MixChoice, key: MixKey) -> &BatchTransform {
 }
 
 fn cut(op: &CutMix, draw: &mut Draw) -> Cut {
-    let sides = match op.minmax {
-        Some((low, high)) => (draw.between(low, high), draw.between(low, high)),
-        None => {
-            let side = (1.0 - beta(op.alpha, draw)).sqrt();
-            (side, side)
-        }
+    let sides = if let Some((low, high)) = op.minmax {
+        (draw.between(low, high), draw.between(low, high))
+    } else {
+        let side = (1.0 - beta(op.alpha, draw)).sqrt();
+        (side, side)
     };
     Cut { middle: (draw.unit(), draw.unit()), sides, like: op.like }
 }
