@@ -61,9 +61,9 @@ def pack(
     Tuples need `field_names`. `classes` are the names of the labels; labels that are text become their numbers.
 
     With `image="jpeg"` the original bytes are kept bit for bit; `baseline=True` rewrites progressive files without loss
-    (only sequential ones can be decoded in part). `image="compact"` stores JPEGs in another form of about their size, from
-    which the files come back byte for byte and which decodes nearly as fast as `dct`; the few files that would grow, and
-    progressive ones, are kept as with `jpeg`. `shorter_side`, `longer_side` and `quality` write images anew.
+    (only sequential ones can be decoded in part). `image="compact"` stores JPEGs in another form of about their size.
+    The files come back from it byte for byte, and it decodes nearly as fast as `dct`. The few files that would grow
+    are kept as with `jpeg`, and so are progressive ones. `shorter_side`, `longer_side` and `quality` write images anew.
 
     With `append=True` the samples are added to the finished pack at the destination, as new parts; the old ones are not
     touched. The same call again adds nothing.
