@@ -101,6 +101,9 @@ fn pictures() {
                 write("jpeg_vs_turbo", number, &[&[kind, 200, 200, 40, 40, kind, 0, 0], &jpeg[..]].concat());
                 write("jpeg_index", number, &[&[4, 0, 0, 1, 0, 64], &jpeg[..]].concat());
                 write("dct", number, &jpeg);
+                if let Ok(packed) = dct::compact::encode(&jpeg, 1 << 20) {
+                    write("dct", number + 2000, &packed);
+                }
                 if let Ok(packed) = dct::encode(&jpeg, 1 << 20) {
                     write("dct", number + 1000, &packed);
                 }

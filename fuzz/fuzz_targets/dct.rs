@@ -1,4 +1,4 @@
-//! Any bytes as a `dct` file; and JPEG bytes packed and decoded again give libjpeg-turbo's pixels.
+//! Any bytes as a `dct` or `compact` file; and JPEG bytes packed and decoded again give libjpeg-turbo's pixels, or the file.
 #![no_main]
 
 use feedline_pixels::jpeg::Scale;
@@ -23,7 +23,12 @@ fuzz_target!(|bytes: &[u8]| {
     decode(bytes, Scale::Full);
     decode(bytes, Scale::Half);
     decode(bytes, Scale::Eighth);
-    if let Ok(packed) = dct::encode(bytes, LIMIT) {
+    dct::compact::original(bytes, LIMIT).ok();
+    let compact = dct::compact::encode(bytes, LIMIT).ok();
+    if let Some(packed) = &compact {
+        assert!(dct::compact::original(packed, LIMIT).expect("own file") == bytes, "another file");
+    }
+    for packed in dct::encode(bytes, LIMIT).into_iter().chain(compact) {
         let size = dct::probe(&packed).expect("own file").size;
         let pixels = decode(&packed, Scale::Full).expect("own file");
         let mut expected = vec![0; size.area() as usize * 3];
