@@ -225,11 +225,15 @@ macro_rules! expand_blocks {
         let (row, mut cursor): (&Row<'_>, Cursor) = ($row, $cursor);
         let start = row.bytes.as_ptr();
         // SAFETY: cursors stand in the row or at its end, and `Row::open` saw SLACK bytes behind that; nine are read.
-        let bits = |at: usize| unsafe {
+        let bits = |at: usize, count: usize| unsafe {
             let from = start.add(at / 8);
             let low = from.cast::<u64>().read_unaligned().to_le();
             let shift = at as u32 % 8;
-            low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift)
+            // Hardly any block has so many; the branch is never guessed wrong.
+            if count > 57 {
+                return low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift);
+            }
+            low >> shift
         };
         for block in $blocks {
             let kind = row.kind(cursor.block);
@@ -238,20 +242,21 @@ macro_rules! expand_blocks {
             let triangle = TRIANGLES[kind & 15] & !full;
             // `masks[t]`: at least t + 1 bits.
             let mut masks = [0u64; BITS + 2];
-            masks[0] = _pdep_u64(bits(cursor.a), triangle) | full;
-            cursor.a += triangle.count_ones() as usize;
+            let count = triangle.count_ones() as usize;
+            masks[0] = _pdep_u64(bits(cursor.a, count), triangle) | full;
+            cursor.a += count;
             let mut planes = [0u64; BITS];
-            let sign = _pdep_u64(bits(cursor.e[0]), masks[0]);
-            masks[1] = _pdep_u64(bits(cursor.x[0]), masks[0]);
             let count = masks[0].count_ones() as usize;
+            let sign = _pdep_u64(bits(cursor.e[0], count), masks[0]);
+            masks[1] = _pdep_u64(bits(cursor.x[0], count), masks[0]);
             cursor.x[0] += count;
             cursor.e[0] += count;
             macro_rules! level {
                 ($t:expr) => {
                     let mask = masks[$t];
                     let count = mask.count_ones() as usize;
-                    planes[$t - 1] = (masks[$t - 1] ^ mask) | _pdep_u64(bits(cursor.e[$t]), mask);
-                    masks[$t + 1] = _pdep_u64(bits(cursor.x[$t]), mask);
+                    planes[$t - 1] = (masks[$t - 1] ^ mask) | _pdep_u64(bits(cursor.e[$t], count), mask);
+                    masks[$t + 1] = _pdep_u64(bits(cursor.x[$t], count), mask);
                     cursor.x[$t] += count;
                     cursor.e[$t] += count;
                 };
