@@ -51,6 +51,9 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
         options["fields"] = fields
     options["shuffle"], options["sampler"], numbers = _order(knobs, dataset)
     options["transforms"] = _transforms(knobs["transforms"], dataset, knobs["targets"])
+    if knobs["decode"] == "device":
+        # The engine reads and orders; pixels are the device's business.
+        options["decode"], options["transforms"] = "none", {}
     options["batch_transforms"] = _mixed(knobs, dataset)
     options["repeats"], options["return_params"] = knobs["repeats"], knobs["return_params"]
     options["targets"] = {field: target.to_spec() for field, target in (knobs["targets"] or {}).items()}

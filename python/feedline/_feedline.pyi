@@ -180,7 +180,9 @@ def replay(
 ) -> tuple[bytes, list[int]]:
     """Does what an earlier run drew (JSON) to an image of the same size."""
 
-def draw_params(transforms: str, size: tuple[int, int], origin: tuple[int, int], samples: list[int]) -> list[str]:
+def draw_params(
+    transforms: str, size: tuple[int, int], origin: tuple[int, int], samples: list[int], view: int = 0
+) -> list[str]:
     """What is drawn for images of one size, as JSON, one text per sample."""
 
 def move_mask(

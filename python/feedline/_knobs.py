@@ -310,8 +310,8 @@ class KnobArguments(TypedDict, total=False):
     decode: Annotated[
         str,
         Knob(
-            partial(choice, allowed=("exact", "fast", "none")),
-            '`"exact"` pixels, `"fast"` ones, or `"none"`: the stored bytes',
+            partial(choice, allowed=("exact", "fast", "none", "device")),
+            '`"exact"` pixels, `"fast"` ones, `"none"`: the stored bytes, or `"device"`: decoded there (nvImageCodec)',
             default="exact",
         ),
     ]

@@ -17,6 +17,7 @@ from . import _repeats as repeats
 from ._callback import Callables
 from ._checks import listed, real, refuse, whole
 from ._dataset import Dataset, Mix
+from ._device import DeviceImages
 from ._engine import by_field, core_options, draws, images, timetable
 from ._knobs import KNOBS, KnobArguments, Knobs, KnobValues, checked, described
 from ._left_out import warn_left_out
@@ -121,6 +122,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         self._callables = Callables.of(self._knobs, by_fields, images(self._knobs, self._dataset))
         if self._callables is not None:
             spec["pixels"] = self._callables.pixels
+        self._device = DeviceImages.of(self._knobs, by_fields, images(self._knobs, self._dataset))
         self._made = _feedline.Loader(self._dataset._core, json.dumps(spec), numbers)  # noqa: SLF001 - same package
         if self._weights is not None:
             self._made.set_weights(self._weights)
@@ -155,6 +157,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             core = core.epoch(epoch, first, order, self._old_weights)
             if self._callables is not None:
                 core = self._callables.epoch(core, epoch, first, self._converter.batch)
+            if self._device is not None:
+                core = self._device.epoch(core, epoch, self._converter.batch)
             self._latest = Progress(self._next, self._global_batch(), len(core), weights)
             self._next, self._old_weights = (epoch + 1, 0), None
             return Batches(self, core, self._latest, self._notice(epoch))
@@ -163,7 +167,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         """Says so if another loader gave this epoch before; what to call when this one gives it."""
         if self._told or not self._draws:
             return None
-        names = self._callables.names() if self._callables is not None else None
+        names = self._python_names()
         run = f"{self._core.state(0, 0)} {self._knobs['rank']} {names}"
         repeats.begun(self._number, run, epoch)
         return lambda: repeats.received(self._number, run, epoch)
@@ -276,9 +280,15 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
                 "hint: torchdata's StatefulDataLoader asks its workers; or use num_workers=0, or the Loader itself"
             )
         state: dict[str, Any] = json.loads(self._core.state(*self._position(), self._position_weights()))
-        if self._callables is not None:
-            state["python"] = self._callables.names()
+        names = self._python_names()
+        if names is not None:
+            state["python"] = names
         return state
+
+    def _python_names(self) -> list[str] | None:
+        """What Python does to the batches, in words."""
+        made = [part.names() for part in (self._callables, self._device) if part is not None]
+        return [name for names in made for name in names] if made else None
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
         """The next `iter()` goes on where `state` was taken, on any number of ranks. Takes no time.
@@ -289,7 +299,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         """
         if not isinstance(state, Mapping):
             raise StateError(f"saved state does not fit: a {type(state).__name__} is not a state")
-        here = self._callables.names() if self._callables is not None else None
+        here = self._python_names()
         if strict and state.get("python") != here:
             raise StateError(f"saved state does not fit: map or T.Python was {state.get('python')}, is {here}")
         own = {name: value for name, value in state.items() if name != "python"}

@@ -37,18 +37,20 @@ pub(crate) fn apply<'py>(
 
 /// What is drawn for images of one size, as JSON, one text per sample. `origin` is seed and epoch.
 #[pyfunction]
+#[pyo3(signature = (transforms, size, origin, samples, view=0))]
 pub(crate) fn draw_params(
     py: Python<'_>,
     transforms: &str,
     size: (u32, u32),
     origin: (u64, u64),
     samples: Vec<u64>,
+    view: u64,
 ) -> PyResult<Vec<String>> {
     let transforms: Vec<Transform> = serde_json::from_str(transforms)
         .map_err(|e| feedline::Error::option("transforms", e.to_string()))
         .or_raise()?;
     let (dtype, format) = (DType::F32, MemoryFormat::ChannelsFirst);
-    let ops = ImageOps::new("Augment", &transforms, (0, 0), dtype, format).or_raise()?;
+    let ops = ImageOps::new("Augment", &transforms, (view, 0), dtype, format).or_raise()?;
     let (seed, epoch) = origin;
     let drawn = |sample: &u64| ops.drawn_params(size, DrawFrom { seed, epoch, sample: *sample });
     py.detach(|| samples.iter().map(drawn).collect::<feedline::Result<Vec<String>>>()).or_raise()
