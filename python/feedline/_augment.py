@@ -151,10 +151,11 @@ def _sample(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     height, width = action["height"], action["width"]
     (sx, sy), k = whence["shift"], whence["distortion"]
     x, y = _middles(torch, image, height, width)
-    u, v = (x - width / 2 - sx) / (width / 2), (y - height / 2 - sy) / (height / 2)
+    middle_x, middle_y = width / 2 + sx, height / 2 + sy
+    u, v = (x - middle_x) / width, (y - middle_y) / height
     squared = u * u + v * v
     stretch = 1 + k * squared + k * squared * squared
-    places = torch.stack([u * stretch * width / 2 + width / 2 + sx, v * stretch * height / 2 + height / 2 + sy], -1)
+    places = torch.stack([u * stretch * width + middle_x, v * stretch * height + middle_y], -1)
     return _grid(torch, image, places, action, outside)
 
 
