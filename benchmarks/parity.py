@@ -22,7 +22,8 @@ from PIL import Image, ImageOps
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif"}
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".qoi"}
+SUFFIXES |= {".pbm", ".pgm", ".ppm", ".pnm", ".pam", ".pfm", ".jxl", ".jp2", ".j2k", ".jpx", ".heic", ".hdr", ".dib"}
 
 
 def reference(data: bytes):
@@ -51,6 +52,8 @@ def ours(data: bytes, place: Path, recipe=None):
 
 def worst(a, b) -> int:
     b = np.asarray(b)
+    if isinstance(a, Exception):
+        return 999
     return 999 if a.shape != b.shape else int(np.abs(a.astype(int) - b.astype(int)).max())
 
 

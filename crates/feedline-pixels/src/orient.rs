@@ -113,7 +113,8 @@ impl Orientation {
             1 => self.turn::<1>(image, scratch),
             2 => self.turn::<2>(image, scratch),
             3 => self.turn::<3>(image, scratch),
-            _ => self.turn::<4>(image, scratch),
+            4 => self.turn::<4>(image, scratch),
+            bytes => self.turn_large(image, bytes, scratch),
         }
         Ok(ImageRef {
             bytes: scratch,
@@ -143,12 +144,28 @@ impl Orientation {
         }
     }
 
+    /// Pixels of any size.
+    fn turn_large(self, image: ImageRef<'_>, bytes: usize, out: &mut [u8]) {
+        let width = self.turn_size(image.size).width as usize;
+        for (place, pixel) in out.chunks_exact_mut(bytes).enumerate() {
+            let (x, y) = self.stored_place(place % width, place / width, image.size);
+            let at = y * image.stride + x * bytes;
+            pixel.copy_from_slice(&image.bytes[at..at + bytes]);
+        }
+    }
+
     #[inline]
     fn stored_offset<const BYTES: usize>(self, x: usize, y: usize, image: ImageRef<'_>) -> usize {
-        let (x, y) = if self.swaps_axes() { (y, x) } else { (x, y) };
-        let x = if self.mirrors_x() { image.size.width as usize - 1 - x } else { x };
-        let y = if self.mirrors_y() { image.size.height as usize - 1 - y } else { y };
+        let (x, y) = self.stored_place(x, y, image.size);
         y * image.stride + x * BYTES
+    }
+
+    #[inline]
+    fn stored_place(self, x: usize, y: usize, stored: Size) -> (usize, usize) {
+        let (x, y) = if self.swaps_axes() { (y, x) } else { (x, y) };
+        let x = if self.mirrors_x() { stored.width as usize - 1 - x } else { x };
+        let y = if self.mirrors_y() { stored.height as usize - 1 - y } else { y };
+        (x, y)
     }
 }
 

@@ -107,6 +107,30 @@ impl Channels {
     }
 }
 
+/// What kind of number a sample is, in the machine's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// Bytes.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Signed, 32 bits.
+    I32,
+    /// 32-bit floats.
+    F32,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Number::U8 => 1,
+            Number::U16 => 2,
+            Number::I32 | Number::F32 => 4,
+        }
+    }
+}
+
 /// What a pixel is: its channels and how their bytes lie.
 ///
 /// Decoders of photos and all filters work on the colour layouts ([`is_colour`](Self::is_colour)). The others hold
@@ -128,11 +152,18 @@ pub enum PixelLayout {
     Rgbx,
     /// Four bytes: red, green, blue, opacity.
     Rgba,
+    /// Any other numbers side by side: grey with opacity, colours of 16 bits, bands of a satellite.
+    Many {
+        /// How many.
+        channels: u8,
+        /// What they are.
+        number: Number,
+    },
 }
 
 impl PixelLayout {
-    /// All of them, for tests that leave none out.
-    pub const ALL: [PixelLayout; 7] = [
+    /// All of them, with two of the open kind, for tests that leave none out.
+    pub const ALL: [PixelLayout; 9] = [
         PixelLayout::Index8,
         PixelLayout::Grey8,
         PixelLayout::Grey16,
@@ -140,6 +171,8 @@ impl PixelLayout {
         PixelLayout::Rgb,
         PixelLayout::Rgbx,
         PixelLayout::Rgba,
+        PixelLayout::Many { channels: 2, number: Number::U8 },
+        PixelLayout::Many { channels: 7, number: Number::U16 },
     ];
 
     /// Bytes per pixel.
@@ -149,6 +182,7 @@ impl PixelLayout {
             PixelLayout::Grey16 => 2,
             PixelLayout::Rgb => 3,
             PixelLayout::Rgbx | PixelLayout::Rgba | PixelLayout::GreyF32 => 4,
+            PixelLayout::Many { channels, number } => channels as usize * number.bytes(),
         }
     }
 
@@ -158,6 +192,17 @@ impl PixelLayout {
             PixelLayout::Index8 | PixelLayout::Grey8 | PixelLayout::Grey16 | PixelLayout::GreyF32 => 1,
             PixelLayout::Rgb | PixelLayout::Rgbx => 3,
             PixelLayout::Rgba => 4,
+            PixelLayout::Many { channels, .. } => channels as usize,
+        }
+    }
+
+    /// What kind of number its channels are.
+    pub const fn number(self) -> Number {
+        match self {
+            PixelLayout::Grey16 => Number::U16,
+            PixelLayout::GreyF32 => Number::F32,
+            PixelLayout::Many { number, .. } => number,
+            _ => Number::U8,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Windows and OS/2 bitmaps: 1 to 32 bits, run-length coded or not. Small enough to be written here, and what Pillow
 //! makes of odd files (runs past a row's end, missing pixels) is easier to follow than to get out of a library.
 
-use super::{Codec, Header, Scratch, expand_palette};
-use crate::{Orientation, PixelLayout, Result, Size, room};
+use super::{Codec, Header, Scratch, Stored, expand_palette};
+use crate::{Number, Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Bmp;
 
@@ -43,6 +43,34 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
         flip_rows(&mut scratch.pixels, bitmap.size.width as usize * 4);
     }
     Ok(PixelLayout::Rgbx)
+}
+
+/// Palette indices; `None` for a bitmap of colours.
+pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Stored>> {
+    let bitmap = Bitmap::parse(bytes)?;
+    if !bitmap.is_indexed() {
+        return Ok(None);
+    }
+    let data = bytes.get(bitmap.data..).ok_or_else(|| CODEC.truncated("no pixels"))?;
+    match bitmap.coding {
+        Coding::Raw => bitmap.read_raw(data, scratch)?,
+        Coding::Runs { nibbles } => bitmap.read_runs(data, nibbles, &mut scratch.samples)?,
+    }
+    if !bitmap.is_top_down {
+        flip_rows(&mut scratch.samples, bitmap.size.width as usize);
+    }
+    let palette = bitmap.palette(bytes)?;
+    // As Pillow has it, a palette that is a ramp of greys means greys.
+    let grey = |(at, [red, green, blue]): (usize, &[u8; 3])| {
+        let wanted = if bitmap.bits == 1 { at as u8 * 255 } else { at as u8 };
+        (*red, *green, *blue) == (wanted, wanted, wanted)
+    };
+    let ramp = palette.iter().enumerate().all(grey);
+    Ok(Some(match (ramp, bitmap.bits) {
+        (true, 1) => Stored { black_and_white: true, ..Stored::plain(1, Number::U8) },
+        (true, 8) => Stored::plain(1, Number::U8),
+        _ => Stored::indexed(palette.iter().map(|[r, g, b]| [*r, *g, *b, 255]).collect()),
+    }))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

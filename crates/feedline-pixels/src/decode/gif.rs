@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 
 use gif::{ColorOutput, DecodeOptions, DecodingError, MemoryLimit};
 
-use super::{Codec, Header, Scratch, expand_grey, expand_palette};
-use crate::{Error, Orientation, PixelLayout, Result, Size, fit};
+use super::{Codec, Header, Scratch, Stored, expand_grey, expand_palette};
+use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::Gif;
+
+type Palette = Vec<[u8; 3]>;
 
 pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     let mut decoder = options().read_info(bytes).map_err(convert)?;
@@ -30,17 +32,38 @@ fn options() -> DecodeOptions {
     options
 }
 
+/// The first frame's indices.
+pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
+    let (palette, transparent) = indices(bytes, header, scratch)?;
+    let Some(palette) = palette else { return Ok(Stored::plain(1, Number::U8)) };
+    let mut colours: Vec<[u8; 4]> = palette.iter().map(|[r, g, b]| [*r, *g, *b, 255]).collect();
+    if let Some(entry) = transparent.and_then(|at| colours.get_mut(usize::from(at))) {
+        entry[3] = 0;
+    }
+    Ok(Stored::indexed(colours))
+}
+
 pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+    match indices(bytes, header, scratch)?.0 {
+        Some(palette) => expand_palette(&scratch.samples, &palette, &mut scratch.pixels)?,
+        // Without any palette, indices are greys.
+        None => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
+    }
+    Ok(PixelLayout::Rgbx)
+}
+
+/// Puts the first frame's indices on the canvas. The palette, if there is one, and the index that is transparent.
+fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Option<Palette>, Option<u8>)> {
     let mut decoder = options().read_info(bytes).map_err(convert)?;
     let frame = decoder.next_frame_info().map_err(convert)?.ok_or_else(|| CODEC.truncated("no frame"))?;
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (width, height) = (usize::from(frame.width), usize::from(frame.height));
-    let background = frame.transparent.unwrap_or(0);
+    let transparent = frame.transparent;
     let mut indices = Vec::new();
     fit(&mut indices, width * height, 0)?;
     decoder.read_into_buffer(&mut indices).map_err(convert)?;
     scratch.samples.clear();
-    fit(&mut scratch.samples, header.size.area() as usize, background)?;
+    fit(&mut scratch.samples, header.size.area() as usize, transparent.unwrap_or(0))?;
     let stride = header.size.width as usize;
     if width > 0 {
         for (row, source) in indices.chunks_exact(width).enumerate() {
@@ -48,12 +71,8 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
             scratch.samples[at..at + width].copy_from_slice(source);
         }
     }
-    match decoder.palette() {
-        Ok(palette) => expand_palette(&scratch.samples, palette.as_chunks().0, &mut scratch.pixels)?,
-        // Without any palette, indices are greys.
-        Err(_) => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
-    }
-    Ok(PixelLayout::Rgbx)
+    let palette = decoder.palette().ok().map(|colours| colours.as_chunks().0.to_vec());
+    Ok((palette, transparent))
 }
 
 fn convert(error: DecodingError) -> Error {

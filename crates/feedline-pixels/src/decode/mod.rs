@@ -23,9 +23,13 @@ mod pnm;
 mod qoi;
 mod refused;
 mod tiff;
+mod values;
 mod webp;
 
 pub use amount::check_amount;
+pub use values::Mode;
+
+use values::Stored;
 
 use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, fit, jpeg, room};
 
@@ -217,28 +221,78 @@ impl Decoder {
         Ok((header, image))
     }
 
-    /// The image that [`decode_upright`](Self::decode_upright) made last.
+    /// Decodes the whole image to what `mode` says, upright. The layout of the result says what its numbers are:
+    /// `Index8`, `Grey16` or one 32-bit number for [`Mode::Index`]; for [`Mode::Unchanged`] anything.
+    pub fn decode_as(&mut self, bytes: &[u8], mode: Mode) -> Result<(Header, ImageRef<'_>)> {
+        if mode == Mode::Rgb {
+            return self.decode_upright(bytes);
+        }
+        self.last = None;
+        let header = self.checked_header(bytes)?;
+        let stored = self.stored(bytes, &header)?;
+        let layout = stored.convert(header.codec, mode, &mut self.scratch)?;
+        let image = view(&self.scratch.pixels, header.size, layout)?;
+        let image = header.orientation.apply(image, &mut self.upright)?;
+        self.last = Some((image.size, image.layout, header.orientation != Orientation::Upright));
+        Ok((header, image))
+    }
+
+    /// What the file has, in `scratch.samples`.
+    fn stored(&mut self, bytes: &[u8], header: &Header) -> Result<Stored> {
+        let scratch = &mut self.scratch;
+        let numbers = match header.codec {
+            Codec::Png => return png::stored(bytes, header, scratch),
+            Codec::Gif => return gif::stored(bytes, header, scratch),
+            Codec::Bmp => bmp::stored(bytes, scratch)?,
+            Codec::Tiff => tiff::stored(bytes, scratch)?,
+            Codec::Pnm => pnm::stored(bytes, scratch)?,
+            Codec::Jpeg | Codec::WebP | Codec::Qoi => None,
+        };
+        if let Some(numbers) = numbers {
+            return Ok(numbers);
+        }
+        let layout = self.decode_whole(bytes, header)?;
+        let channels = match header.codec {
+            // CMYK has become red, green and blue.
+            Codec::Jpeg if header.channels == 4 => 3,
+            Codec::Tiff => 3,
+            _ => header.channels,
+        };
+        Stored::of_pixels(layout, channels, &mut self.scratch)
+    }
+
+    /// The image that [`decode_upright`](Self::decode_upright) or [`decode_as`](Self::decode_as) made last.
     pub fn last(&self) -> Option<ImageRef<'_>> {
         let (size, layout, turned) = self.last?;
         view(if turned { &self.upright } else { &self.scratch.pixels }, size, layout).ok()
     }
 
     fn fill(&mut self, bytes: &[u8]) -> Result<(Header, PixelLayout)> {
+        let header = self.checked_header(bytes)?;
+        let layout = self.decode_whole(bytes, &header)?;
+        Ok((header, layout))
+    }
+
+    /// The header of an image that is within the limit and that the bytes can hold.
+    fn checked_header(&self, bytes: &[u8]) -> Result<Header> {
         let header = probe(bytes)?;
         self.check_size(header.size)?;
         amount::check_header(bytes, &header)?;
+        Ok(header)
+    }
+
+    fn decode_whole(&mut self, bytes: &[u8], header: &Header) -> Result<PixelLayout> {
         let scratch = &mut self.scratch;
-        let layout = match header.codec {
-            Codec::Jpeg => decode_jpeg(&mut self.jpeg, bytes, &header, scratch),
-            Codec::Png => png::decode(bytes, &header, scratch),
-            Codec::WebP => webp::decode(bytes, &header, scratch),
-            Codec::Gif => gif::decode(bytes, &header, scratch),
-            Codec::Bmp => bmp::decode(bytes, &header, scratch),
-            Codec::Tiff => tiff::decode(bytes, &header, scratch),
-            Codec::Pnm => pnm::decode(bytes, &header, scratch),
-            Codec::Qoi => qoi::decode(bytes, &header, scratch),
-        }?;
-        Ok((header, layout))
+        match header.codec {
+            Codec::Jpeg => decode_jpeg(&mut self.jpeg, bytes, header, scratch),
+            Codec::Png => png::decode(bytes, header, scratch),
+            Codec::WebP => webp::decode(bytes, header, scratch),
+            Codec::Gif => gif::decode(bytes, header, scratch),
+            Codec::Bmp => bmp::decode(bytes, header, scratch),
+            Codec::Tiff => tiff::decode(bytes, header, scratch),
+            Codec::Pnm => pnm::decode(bytes, header, scratch),
+            Codec::Qoi => qoi::decode(bytes, header, scratch),
+        }
     }
 
     fn check_size(&self, size: Size) -> Result<()> {

@@ -5,8 +5,8 @@ use std::io::{Cursor, ErrorKind};
 
 use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
-use super::{Codec, Header, Scratch, exif, expand_grey};
-use crate::{Error, Orientation, PixelLayout, Result, Size, fit, room};
+use super::{Codec, Header, Scratch, Stored, exif, expand_grey};
+use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Png;
 const SIGNATURE: usize = 8;
@@ -102,19 +102,100 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+/// Reads up to the pixels.
+fn begin<'a>(
+    still: &'a [u8],
+    header: &Header,
+    transformations: Transformations,
+) -> Result<png::Reader<Cursor<&'a [u8]>>> {
     let mut options = DecodeOptions::default();
     // Pillow refuses files whose text or profile is damaged; so does this.
     options.set_skip_ancillary_crc_failures(false);
     options.set_ignore_text_chunk(true);
     options.set_ignore_iccp_chunk(true);
-    let still = without_animation(bytes)?;
-    let mut decoder = png::Decoder::new_with_options(Cursor::new(&*still), options);
-    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let mut decoder = png::Decoder::new_with_options(Cursor::new(still), options);
+    decoder.set_transformations(transformations);
     // Beside our buffer the decoder keeps two rows, and chunks that it reads; none is longer than the file.
     let rows = header.size.width as usize * 8 * 4;
-    decoder.set_limits(png::Limits { bytes: rows + bytes.len() + (16 << 20) });
-    let mut reader = decoder.read_info().map_err(convert)?;
+    decoder.set_limits(png::Limits { bytes: rows + still.len() + (16 << 20) });
+    decoder.read_info().map_err(convert)
+}
+
+/// The numbers as they are stored: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are spread
+/// over 0…255, as in Pillow.
+pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
+    let still = without_animation(bytes)?;
+    let mut reader = begin(&still, header, Transformations::IDENTITY)?;
+    let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
+    let (color, depth) = reader.output_color_type();
+    let is_packed = header.bits < 8;
+    let target = if is_packed { &mut scratch.pixels } else { &mut scratch.samples };
+    fit(target, length, 0)?;
+    reader.next_frame(target).map_err(convert)?;
+    reader.finish().map_err(convert)?;
+    if is_packed {
+        let spread =
+            if color == ColorType::Indexed { 1 } else { [0, 1, 85, 0, 17][usize::from(header.bits)] };
+        unpack(header, spread, scratch)?;
+    }
+    let info = reader.info();
+    if color == ColorType::Indexed {
+        let colours =
+            info.palette.as_deref().ok_or_else(|| CODEC.corrupt(0, "palette image without palette"))?;
+        return Ok(Stored::indexed(palette(colours, info.trns.as_deref().unwrap_or_default())));
+    }
+    let number = if depth == png::BitDepth::Sixteen { Number::U16 } else { Number::U8 };
+    if number == Number::U16 {
+        scratch
+            .samples
+            .as_chunks_mut::<2>()
+            .0
+            .iter_mut()
+            .for_each(|two| *two = u16::from_be_bytes(*two).to_ne_bytes());
+    }
+    let key = info.trns.as_deref().and_then(|key| transparent(key, header.bits));
+    let black_and_white = header.bits == 1;
+    Ok(Stored { black_and_white, key, ..Stored::plain(color.samples(), number) })
+}
+
+/// Samples of less than a byte, one byte each.
+fn unpack(header: &Header, spread: u8, scratch: &mut Scratch) -> Result<()> {
+    let (width, bits) = (header.size.width as usize, usize::from(header.bits));
+    let Scratch { pixels, samples } = scratch;
+    samples.clear();
+    room::reserve(samples, header.size.area() as usize)?;
+    let mask = (1u16 << bits) as u8 - 1;
+    for row in pixels.chunks_exact((width * bits).div_ceil(8)) {
+        let value = |x: usize| row[x * bits / 8] >> (8 - bits - x * bits % 8) & mask;
+        samples.extend((0..width).map(|x| value(x) * spread));
+    }
+    Ok(())
+}
+
+fn palette(colours: &[u8], alphas: &[u8]) -> Vec<[u8; 4]> {
+    let alpha = |at: usize| alphas.get(at).copied().unwrap_or(255);
+    let (colours, _) = colours.as_chunks::<3>();
+    colours.iter().enumerate().map(|(at, [r, g, b])| [*r, *g, *b, alpha(at)]).collect()
+}
+
+/// The colour that stands for transparency.
+fn transparent(key: &[u8], bits: u8) -> Option<[u16; 3]> {
+    let number = |two: &[u8; 2]| match (u16::from_be_bytes(*two), bits) {
+        (value, 1) => value * 255,
+        (value, 2) => value * 85,
+        (value, 4) => value * 17,
+        (value, _) => value,
+    };
+    match key.as_chunks::<2>().0 {
+        [grey] => Some([number(grey); 3]),
+        [red, green, blue] => Some([number(red), number(green), number(blue)]),
+        _ => None,
+    }
+}
+
+pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+    let still = without_animation(bytes)?;
+    let mut reader = begin(&still, header, Transformations::EXPAND | Transformations::STRIP_16)?;
     let (color, _) = reader.output_color_type();
     let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
     debug_assert_eq!(length as u64, header.size.area() * color.samples() as u64);

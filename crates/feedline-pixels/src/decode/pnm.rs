@@ -3,8 +3,8 @@
 //! Numbers are scaled to 0…255 as Pillow does, rounded to nearest, ties to even; greys of 16 bits keep their upper eight
 //! bits; floats are clipped.
 
-use super::{Codec, Header, Scratch};
-use crate::{Error, Orientation, PixelLayout, Result, Size, room};
+use super::{Codec, Header, Scratch, Stored};
+use crate::{Error, Number, Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Pnm;
 
@@ -76,7 +76,7 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
             samples.extend(pairs.map(|pair| scale(u32::from(u16::from_be_bytes(*pair)), &map)));
         }
         Kind::Raw => samples.extend(data[..count].iter().map(|value| scale(u32::from(*value), &map))),
-        Kind::Floats { big_endian } => floats(data, &map, big_endian, samples),
+        Kind::Floats { big_endian } => each_float(data, &map, big_endian, |value| samples.push(value as u8)),
     }
     pixels.clear();
     room::reserve(pixels, count / map.depth * 4)?;
@@ -109,6 +109,47 @@ pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout>
     Ok(PixelLayout::Grey16)
 }
 
+/// Numbers without loss: 16 bits and floats. `None` for maps whose bytes are what they become.
+pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Stored>> {
+    let map = read_header(bytes)?;
+    let data = &bytes[map.start..];
+    let count = usize::try_from(map.size.area()).ok().and_then(|area| area.checked_mul(map.depth * 4));
+    let count = count.ok_or_else(|| CODEC.unsupported("size does not fit memory"))? / 4;
+    check_length(&map, data, count)?;
+    let samples = &mut scratch.samples;
+    samples.clear();
+    let number = match map.kind {
+        Kind::Floats { .. } => Number::F32,
+        Kind::Plain | Kind::Raw if map.top > 255 && map.depth < 3 => Number::U16,
+        _ => return Ok(None),
+    };
+    room::reserve(samples, count * number.bytes())?;
+    match map.kind {
+        Kind::Floats { big_endian } => {
+            each_float(data, &map, big_endian, |value| samples.extend(value.to_ne_bytes()));
+        }
+        Kind::Plain => {
+            let mut tokens = Tokens { bytes: data, at: 0 };
+            while samples.len() < count * 2 {
+                let value = plain_number(&mut tokens, &map, samples.len() / 2, count)?;
+                samples.extend(scale_16(value, &map).to_ne_bytes());
+            }
+        }
+        _ => {
+            let pairs = data.as_chunks::<2>().0.iter().take(count);
+            samples.extend(
+                pairs.flat_map(|two| scale_16(u32::from(u16::from_be_bytes(*two)), &map).to_ne_bytes()),
+            );
+        }
+    }
+    Ok(Some(Stored::plain(map.depth, number)))
+}
+
+/// To 0…65535, as Pillow does.
+fn scale_16(value: u32, map: &Map) -> u16 {
+    (f64::from(value) / f64::from(map.top) * 65_535.0).round_ties_even().min(65_535.0) as u16
+}
+
 /// Refuses what the bytes at hand can never fill.
 fn check_length(map: &Map, data: &[u8], count: usize) -> Result<()> {
     let needed = match map.kind {
@@ -130,9 +171,10 @@ fn scale(value: u32, map: &Map) -> u8 {
         return value as u8;
     }
     let wide = map.top > 255 && map.depth < 3;
-    let out = if wide { 65_535.0 } else { 255.0 };
-    let scaled = (f64::from(value) / f64::from(map.top) * out).round_ties_even().min(out);
-    if wide { (scaled as u32 >> 8) as u8 } else { scaled as u8 }
+    if wide {
+        return (scale_16(value, map) >> 8) as u8;
+    }
+    (f64::from(value) / f64::from(map.top) * 255.0).round_ties_even().min(255.0) as u8
 }
 
 fn plain_bits(data: &[u8], count: usize, start: usize, samples: &mut Vec<u8>) -> Result<()> {
@@ -153,21 +195,26 @@ fn plain_bits(data: &[u8], count: usize, start: usize, samples: &mut Vec<u8>) ->
 fn plain(data: &[u8], count: usize, map: &Map, samples: &mut Vec<u8>) -> Result<()> {
     let mut tokens = Tokens { bytes: data, at: 0 };
     while samples.len() < count {
-        let value = tokens.number().map_err(|e| e.at(map.start, samples.len(), count))?;
-        if value > map.top {
-            return Err(CODEC.corrupt(map.start + tokens.at, format!("{value} is more than {}", map.top)));
-        }
+        let value = plain_number(&mut tokens, map, samples.len(), count)?;
         samples.push(scale(value, map));
     }
     Ok(())
 }
 
-fn floats(data: &[u8], map: &Map, big_endian: bool, samples: &mut Vec<u8>) {
+fn plain_number(tokens: &mut Tokens<'_>, map: &Map, had: usize, wanted: usize) -> Result<u32> {
+    let value = tokens.number().map_err(|e| e.at(map.start, had, wanted))?;
+    if value <= map.top {
+        return Ok(value);
+    }
+    Err(CODEC.corrupt(map.start + tokens.at, format!("{value} is more than {}", map.top)))
+}
+
+fn each_float(data: &[u8], map: &Map, big_endian: bool, mut take: impl FnMut(f32)) {
     let read =
         |four: &[u8; 4]| if big_endian { f32::from_be_bytes(*four) } else { f32::from_le_bytes(*four) };
     let row = map.size.width as usize * map.depth * 4;
     for line in data[..row * map.size.height as usize].chunks_exact(row).rev() {
-        samples.extend(line.as_chunks::<4>().0.iter().map(|four| read(four) as u8));
+        line.as_chunks::<4>().0.iter().for_each(|four| take(read(four)));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::resize::{Axis, Filter};
 use crate::sample::Field;
 use crate::warp::{self, Warp};
 use crate::whole::{Border, padded, shown};
-use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, Orientation, Result, Size, fit};
+use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Result, Size, fit};
 
 /// Moves pixels; owns the scratch memory.
 #[derive(Debug, Default)]
@@ -78,7 +78,8 @@ impl Nearest {
             1 => warp::nearest::<1>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
             2 => warp::nearest::<2>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
             3 => warp::nearest::<3>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
-            _ => warp::nearest::<4>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+            4 => warp::nearest::<4>(CpuLevel::detect(), &warp.map, from, &mut to, array(fill)),
+            _ => warp_large(warp, from, fill, out)?,
         }
         Ok(warp.output)
     }
@@ -102,9 +103,23 @@ impl Nearest {
             1 => self.gather_bytes::<1>(from, array(fill), out),
             2 => self.gather_bytes::<2>(from, array(fill), out),
             3 => self.gather_bytes::<3>(from, array(fill), out),
-            _ => self.gather_bytes::<4>(from, array(fill), out),
+            4 => self.gather_bytes::<4>(from, array(fill), out),
+            _ => self.gather_large(from, fill, out),
         }
         Ok(output)
+    }
+
+    /// Pixels of any size.
+    fn gather_large(&self, from: ImageRef<'_>, fill: &[u8], out: &mut [u8]) {
+        let bytes = fill.len();
+        for (row, line) in self.rows.iter().zip(out.chunks_exact_mut(self.columns.len() * bytes)) {
+            let source = row.map(|row| from.row(row));
+            for (pixel, column) in line.chunks_exact_mut(bytes).zip(&self.columns) {
+                let place = source.zip(*column);
+                let copied = place.map(|(source, column)| &source[column as usize * bytes..][..bytes]);
+                pixel.copy_from_slice(copied.unwrap_or(fill));
+            }
+        }
     }
 
     fn gather_bytes<const BYTES: usize>(&self, from: ImageRef<'_>, fill: [u8; BYTES], out: &mut [u8]) {
@@ -122,8 +137,31 @@ impl Nearest {
     }
 }
 
-/// The largest pixel.
-const MOST_BYTES: usize = 4;
+/// Pixels of any size: where each comes from is found by warping the numbers of all pixels.
+fn warp_large(warp: &Warp, from: ImageRef<'_>, fill: &[u8], out: &mut [u8]) -> Result<()> {
+    let (size, output) = (from.size, warp.output);
+    // Places are counted from 1; 0 is outside.
+    let mut places: Vec<u8> = Vec::new();
+    make_room(&mut places, size, 4)?;
+    let (numbers, _) = places.as_chunks_mut::<4>();
+    numbers.iter_mut().enumerate().for_each(|(at, place)| *place = (at as u32 + 1).to_ne_bytes());
+    let mut moved = Vec::new();
+    make_room(&mut moved, output, 4)?;
+    let mut to = ImageMut::new(&mut moved, output, output.width as usize * 4, PixelLayout::Rgbx)?;
+    let view = ImageRef::new(&places, size, size.width as usize * 4, PixelLayout::Rgbx)?;
+    warp::nearest::<4>(CpuLevel::detect(), &warp.map, view, &mut to, [0; 4]);
+    let bytes = fill.len();
+    for (pixel, place) in out.chunks_exact_mut(bytes).zip(moved.as_chunks::<4>().0) {
+        let place = u32::from_ne_bytes(*place).checked_sub(1);
+        let source =
+            place.map(|at| &from.row(at / size.width)[(at % size.width) as usize * bytes..][..bytes]);
+        pixel.copy_from_slice(source.unwrap_or(fill));
+    }
+    Ok(())
+}
+
+/// The largest pixel: 255 numbers of four bytes.
+const MOST_BYTES: usize = 1020;
 
 /// One axis of a window.
 struct Along {
@@ -180,16 +218,15 @@ fn array<const BYTES: usize>(fill: &[u8]) -> [u8; BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Finish, Map, PixelLayout, Region, Renderer, TensorLayout, WarpFilter, WholeOp, WholeRunner, Window,
-    };
+    use crate::{Finish, Map, Region, Renderer, TensorLayout, WarpFilter, WholeOp, WholeRunner, Window};
 
     const IMAGE: Size = Size::new(23, 17);
 
     /// An image of which every pixel's bytes follow from its first three.
     fn image(layout: PixelLayout) -> Vec<u8> {
         let pixel = |i: u32| (i.wrapping_mul(2654435761) >> 12).to_le_bytes();
-        (0..IMAGE.area() as u32).flat_map(|i| pixel(i)[..layout.bytes()].to_vec()).collect()
+        let whole = |i: u32| pixel(i).into_iter().cycle().take(layout.bytes());
+        (0..IMAGE.area() as u32).flat_map(whole).collect()
     }
 
     fn view(bytes: &[u8], layout: PixelLayout) -> ImageRef<'_> {

@@ -151,13 +151,13 @@ fn to_bytes(row: &[u8], count: usize, layout: &Layout, indices: bool, out: &mut 
 }
 
 /// Sample `at` of 1, 2 or 4 bits.
-fn small(row: &[u8], at: usize, bits: usize) -> u8 {
+pub(super) fn small(row: &[u8], at: usize, bits: usize) -> u8 {
     let bit = at * bits;
     row[bit / 8] >> (8 - bits - bit % 8) & ((1u16 << bits) as u8 - 1)
 }
 
 /// Sample `at` of 12 bits: two lie in three bytes, highest bits first.
-fn twelve(row: &[u8], at: usize) -> u16 {
+pub(super) fn twelve(row: &[u8], at: usize) -> u16 {
     let byte = at / 2 * 3;
     if at.is_multiple_of(2) {
         u16::from(row[byte]) << 4 | u16::from(row[byte + 1]) >> 4
@@ -167,7 +167,7 @@ fn twelve(row: &[u8], at: usize) -> u16 {
 }
 
 /// A half-precision float.
-fn half(bits: u16) -> f32 {
+pub(super) fn half(bits: u16) -> f32 {
     let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f32::from(bits & 0x3FF));
     let size = match exponent {
         0 => fraction * 2f32.powi(-24),
@@ -179,7 +179,7 @@ fn half(bits: u16) -> f32 {
 }
 
 /// The colour map holds all reds, then all greens, then all blues, 16 bits each.
-fn palette(directory: &Directory<'_>) -> Result<Vec<[u8; 3]>> {
+pub(super) fn palette(directory: &Directory<'_>) -> Result<Vec<[u8; 3]>> {
     let map =
         directory.numbers(tag::COLOR_MAP).ok_or_else(|| CODEC.corrupt(0, "palette image without palette"))?;
     let count = map.len() / 3;

@@ -1,7 +1,8 @@
 //! TIFF: strips and tiles, chunky or by planes, 1 to 64 bits a sample, classic and BigTIFF, either byte order.
 //!
 //! `directory` reads tags, `layout` turns them into a checked description, `unpack` (with `fax` and `jpeg`) makes rows of
-//! samples out of a chunk, `colour` makes pixels out of samples. The image grows band by band as its data decode, so that
+//! samples out of a chunk, `colour` makes pixels out of samples, `numbers` leaves them as
+//! numbers. The image grows band by band as its data decode, so that
 //! a file whose data end early costs no more than what was there.
 //!
 //! Orientation is applied here: Pillow, too, turns TIFF while loading, before and apart from EXIF transposition. Of several
@@ -12,9 +13,10 @@ mod directory;
 mod fax;
 mod jpeg;
 mod layout;
+mod numbers;
 mod unpack;
 
-use super::{Codec, Header, Scratch, view};
+use super::{Codec, Header, Scratch, Stored, view};
 use crate::{Orientation, PixelLayout, Result, fit};
 use colour::Colours;
 use directory::Directory;
@@ -99,6 +101,32 @@ pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout>
         std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
     }
     Ok(kind)
+}
+
+/// The numbers as they are stored, of greys, palettes and bands; `None` where they mean colours of eight bits.
+pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Stored>> {
+    let directory = Directory::first(bytes)?;
+    let layout = Layout::new(&directory)?;
+    check_amount(bytes, &layout)?;
+    let mut bands =
+        Bands { bytes, directory: &directory, layout: &layout, chunk: Vec::new(), plane: Vec::new() };
+    let Some(stored) = numbers::stored(&directory, &layout)?.filter(|_| !bands.is_rgb()) else {
+        return Ok(None);
+    };
+    let Scratch { pixels, samples } = &mut *scratch;
+    samples.clear();
+    for band in 0..layout.bands() {
+        let rows = layout.band_rows().min(layout.size.height as usize - band * layout.band_rows());
+        bands.read(band, rows, pixels)?;
+        numbers::append(&layout, &stored, rows, pixels, samples)?;
+    }
+    if layout.orientation != Orientation::Upright {
+        let pixel = PixelLayout::Many { channels: stored.channels as u8, number: stored.number };
+        let image = view(&scratch.samples, layout.size, pixel)?;
+        layout.orientation.apply(image, &mut scratch.pixels)?;
+        std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
+    }
+    Ok(Some(stored))
 }
 
 fn turn(layout: &Layout, scratch: &mut Scratch) -> Result<PixelLayout> {
