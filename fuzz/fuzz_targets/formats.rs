@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use feedline::sample::FieldSet;
 use feedline::{Dataset, OpenOptions};
 use feedline::format::ReadingOptions;
 use feedline::source::{MemorySource, Target};
@@ -35,7 +36,17 @@ fuzz_target!(|input: &[u8]| {
     let options = OpenOptions { reading, ..OpenOptions::default() };
     let target = Target::Folder(Arc::new(MemorySource::new(files)));
     let Ok(dataset) = Dataset::open_target(&target, &options) else { return };
+    let (format, fields) = (dataset.format(), dataset.schema().fields.len());
+    let all = FieldSet::all(fields);
+    let mut extents = Vec::new();
     for sample in 0..dataset.len().min(SAMPLES) {
         dataset.get(sample).ok();
+        // What loaders ask before they read.
+        format.extents(sample, &all, &mut extents);
+        for field in 0..fields {
+            format.image_meta(sample, field);
+            let Some(length) = format.byte_length(sample, field).filter(|length| *length < 1 << 20) else { continue };
+            format.read_bytes(sample, field, &mut vec![0; length as usize]).ok();
+        }
     }
 });

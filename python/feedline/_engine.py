@@ -27,7 +27,8 @@ _AS_THEY_ARE = (
     "prefetch",
     "rank",
     "world_size",
-    "dtype",
+    "background",
+    "exif_transpose",
     "memory_format",
     "missing",
     "decode",
@@ -46,6 +47,7 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
     options["num_workers"] = knobs["num_workers"] or shared_threads()
     if knobs["max_pixels"] is not None:
         options["max_pixels"] = knobs["max_pixels"]
+    options |= _kinds(knobs, dataset)
     fields = tuple_fields(knobs, dataset.schema)
     if fields is not None:
         options["fields"] = fields
@@ -58,6 +60,21 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
     options["repeats"], options["return_params"] = knobs["repeats"], knobs["return_params"]
     options["targets"] = {field: target.to_spec() for field, target in (knobs["targets"] or {}).items()}
     return options, numbers
+
+
+def _kinds(knobs: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """What images are and come as: for all, and by field."""
+    dtype, mode = knobs["dtype"], knobs["mode"]
+    options: dict[str, Any] = {}
+    if isinstance(dtype, Mapping):
+        options["dtypes"] = dict(dtype)
+    else:
+        options["dtype"] = dtype
+    if isinstance(mode, Mapping):
+        options["modes"] = dict(mode)
+    elif mode is not None:
+        options["modes"] = {name: mode for name, kind in dataset.schema.items() if kind == "image"}
+    return options
 
 
 def timetable(knobs: Mapping[str, Any], dataset: Dataset) -> Timetable | None:

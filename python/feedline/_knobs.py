@@ -111,6 +111,40 @@ def _named(name: str, value: Any, *, known: tuple[str, ...]) -> str:
     )
 
 
+_IMAGE_TYPES = ("float32", "float16", "bfloat16", "uint8")
+_NUMBER_TYPES = (*_IMAGE_TYPES, "uint16", "int16", "int32", "int64", "float64")
+_MODES = ("RGB", "RGBA", "L", "LA", "I;16", "F", "index", "unchanged")
+
+
+def _dtype(name: str, value: Any) -> Any:
+    """One for all images, or a dict by field, in which fields of numbers have more types to choose from."""
+    if not isinstance(value, Mapping):
+        return _named(name, value, known=_IMAGE_TYPES)
+    return {
+        text(f"{name}: name of a field", field): _named(f"{name}[{field!r}]", each, known=_NUMBER_TYPES)
+        for field, each in value.items()
+    }
+
+
+def _mode(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return choice(name, value, _MODES)
+    return {
+        text(f"{name}: name of a field", field): choice(f"{name}[{field!r}]", each, _MODES)
+        for field, each in value.items()
+    }
+
+
+def _colour(name: str, value: Any) -> tuple[int, int, int]:
+    """Three numbers, or one for a grey."""
+    if isinstance(value, (int, float)):
+        value = (value, value, value)
+    numbers = tuple(whole(name, each, high=255) for each in listed(name, value, "three numbers from 0 to 255"))
+    if len(numbers) != len(("red", "green", "blue")):
+        refuse(name, value, "three numbers from 0 to 255")
+    return numbers[0], numbers[1], numbers[2]
+
+
 def _timeout(name: str, value: Any) -> float:
     seconds = real(name, value)
     if seconds <= 0:
@@ -232,11 +266,23 @@ class KnobArguments(TypedDict, total=False):
     dtype: Annotated[
         Any,
         Knob(
-            partial(_named, known=("float32", "float16", "bfloat16", "uint8")),
-            'element type of images: `"float32"`, `"float16"`, `"bfloat16"` or `"uint8"`',
+            _dtype,
+            'element type of images: `"float32"`, `"float16"`, `"bfloat16"` or `"uint8"`; or a dict by field',
             default="float32",
         ),
     ]
+    mode: Annotated[
+        str | Mapping[str, str] | None,
+        Knob(
+            maybe(_mode),
+            'images as `"RGB"`, `"RGBA"`, `"L"`, `"LA"`, `"I;16"`, `"F"`, `"index"`, `"unchanged"`; or a dict by field',
+            default=None,
+        ),
+    ]
+    background: Annotated[
+        Any, Knob(maybe(_colour), "the colour behind transparent pixels; without one, opacity is dropped", default=None)
+    ]
+    exif_transpose: Annotated[bool, Knob(flag, "turn images as their EXIF orientation says", default=True)]
     memory_format: Annotated[
         Any,
         Knob(

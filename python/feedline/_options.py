@@ -148,6 +148,18 @@ class LoaderOptions(metaclass=Called):
         """Element type of images."""
         return self._with(dtype=dtype)
 
+    def with_mode(self, mode: str | Mapping[str, str] | None) -> LoaderOptions:
+        """What images are: `"RGB"`, `"L"`, `"I;16"`, `"index"` and the like, for all or by field."""
+        return self._with(mode=mode)
+
+    def with_background(self, colour: Any) -> LoaderOptions:
+        """The colour behind transparent pixels."""
+        return self._with(background=colour)
+
+    def exif_transpose(self, on: bool = True) -> LoaderOptions:
+        """Whether images are turned as their EXIF orientation says."""
+        return self._with(exif_transpose=on)
+
     def channels_last(self) -> LoaderOptions:
         """Images as rows, columns, channels in memory."""
         return self._with(memory_format="channels_last")

@@ -30,7 +30,9 @@ class Converter:
             # What buckets are for: every batch has one shape.
             self._collate = {"*": "stack"}
         # Now, not with the first batch: an import is long, and one broken off by Ctrl-C cannot be had again.
-        _load(self._output, knobs["dtype"])
+        dtypes = knobs["dtype"].values() if isinstance(knobs["dtype"], Mapping) else [knobs["dtype"]]
+        for dtype in dtypes or ["float32"]:
+            _load(self._output, dtype)
         self._array: Callable[[Any], Any] = {
             "torch": _torch_array,
             "numpy": _numpy_array,

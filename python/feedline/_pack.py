@@ -42,6 +42,7 @@ def pack(
     overwrite: bool = False,
     append: bool = False,
     on_error: str = "raise",
+    check: str | None = None,
     schema: Mapping[str, str] | None = None,
     field_names: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
@@ -64,6 +65,10 @@ def pack(
     (only sequential ones can be decoded in part). `image="compact"` stores JPEGs in another form of about their size.
     The files come back from it byte for byte, and it decodes nearly as fast as `dct`. The few files that would grow
     are kept as with `jpeg`, and so are progressive ones. `shorter_side`, `longer_side` and `quality` write images anew.
+
+    `check` says how closely images are looked at before they are written: `"none"`, `"header"` or `"decode"`. With
+    `on_error="skip"` they are decoded unless it says otherwise, and what cannot be decoded is left out; the pack's
+    manifest counts and names it.
 
     With `append=True` the samples are added to the finished pack at the destination, as new parts; the old ones are not
     touched. The same call again adds nothing.
@@ -89,6 +94,7 @@ def pack(
         part_bytes=part_bytes,
         workers=workers,
         on_error=on_error,
+        check=check,
         resume=resume,
         overwrite=overwrite,
     )
@@ -138,6 +144,7 @@ def settings_text(**knobs: Any) -> str:
         "part_bytes": maybe(partial(whole, low=1)),
         "workers": partial(whole, high=4096),
         "on_error": lambda name, value: choice(name, value, ("raise", "skip")),
+        "check": maybe(partial(choice, allowed=("none", "header", "decode"))),
         "resume": flag,
         "overwrite": flag,
     }

@@ -20,7 +20,7 @@ __all__ = ["ConvertPlan", "PackPlan", "commit_pack", "convert_plan", "merge", "p
 
 _PACK = {
     "image": "jpeg", "shorter_side": None, "longer_side": None, "quality": None, "baseline": False, "part_bytes": None,
-    "workers": 0, "on_error": "raise", "resume": True, "overwrite": False,
+    "workers": 0, "on_error": "raise", "check": None, "resume": True, "overwrite": False,
 }  # fmt: skip
 
 

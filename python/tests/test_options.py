@@ -310,6 +310,46 @@ def test_dtype(tiny):
         fl.Loader(tiny, dtype="int4")
 
 
+@pytest.fixture
+def glass(tmp_path):
+    """One image that is half transparent, and that asks to be turned."""
+    pixels = np.zeros((4, 6, 4), np.uint8)
+    pixels[..., 0], pixels[..., 3] = 200, 51
+    exif = Image.Exif()
+    exif[0x112] = 6
+    Image.fromarray(pixels).save(tmp_path / "glass.png", exif=exif)
+    return fl.open(tmp_path)
+
+
+@knob("mode")
+def test_mode(glass):
+    """what the numbers of an image are; also by field"""
+    loader = {"dtype": "uint8", "transforms": [T.CenterCrop(2)]}
+    assert first(glass, mode="L", **loader)["image"].shape == (1, 1, 2, 2)
+    assert first(glass, mode={"image": "RGBA"}, **loader)["image"][0, :, 0, 0].tolist() == [200, 0, 0, 51]
+    with pytest.raises(fl.OptionError, match="mode"):
+        fl.Loader(glass, mode="rgb")
+    with pytest.raises(fl.OptionError, match="there is no field 'mask'"):
+        fl.Loader(glass, mode={"mask": "index"})
+
+
+@knob("background")
+def test_background(glass):
+    """transparent pixels lie on this colour; without one their opacity is dropped"""
+    loader = {"dtype": "uint8", "transforms": [T.CenterCrop(2)]}
+    assert first(glass, **loader)["image"][0, :, 0, 0].tolist() == [200, 0, 0]
+    assert first(glass, background=(0, 100, 255), **loader)["image"][0, :, 0, 0].tolist() == [40, 80, 204]
+    with pytest.raises(fl.OptionError, match="background"):
+        fl.Loader(glass, background=(1, 2))
+
+
+@knob("exif_transpose")
+def test_exif_transpose(glass):
+    """images are turned as their EXIF says, or left as they are stored"""
+    assert first(glass, transforms=None)["image"][0].shape == (3, 6, 4)
+    assert first(glass, transforms=None, exif_transpose=False)["image"][0].shape == (3, 4, 6)
+
+
 @knob("memory_format")
 def test_memory_format(tiny):
     """channels last in memory; torch keeps its order of dimensions"""

@@ -105,6 +105,9 @@ pub(crate) struct PackArgs {
     /// What to do with a sample that cannot be read
     #[arg(long, value_enum, default_value_t = OnErrorChoice::Raise)]
     pub(crate) on_error: OnErrorChoice,
+    /// How closely images are looked at before they are packed
+    #[arg(long, value_enum, default_value_t = CheckChoice::Decode)]
+    pub(crate) check: CheckChoice,
     /// Start anew instead of going on with an unfinished pack
     #[arg(long)]
     pub(crate) no_resume: bool,
@@ -289,6 +292,17 @@ pub(crate) enum OnErrorChoice {
     Skip,
 }
 
+/// What packing looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckChoice {
+    /// Nothing: any bytes are kept
+    None,
+    /// The header: what is no image is a bad sample
+    Header,
+    /// Every pixel: what cannot be decoded is a bad sample
+    Decode,
+}
+
 /// Say what a data set is: format, fields, counts, sizes, classes, a few samples
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -327,6 +341,9 @@ pub(crate) struct VerifyArgs {
     /// Decode every image as well
     #[arg(long)]
     pub(crate) decode: bool,
+    /// Write every broken sample to this file: a table (.csv), or a list (.json)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Threads; 0 for all cores this process may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,

@@ -76,6 +76,8 @@ fn measure(
         quality: args.quality.filter(|_| image == ImageEncoding::Jpeg),
         workers: args.workers,
         on_error: feedline::format::OnPackError::Skip,
+        // What is measured is the encoding.
+        check: Some(feedline::PackCheck::None),
         ..PackSettings::default()
     };
     let begun = Instant::now();

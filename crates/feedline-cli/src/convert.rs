@@ -7,7 +7,7 @@ use feedline::format::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{ConvertArgs, OnErrorChoice, PackArgs};
+use crate::args::{CheckChoice, ConvertArgs, OnErrorChoice, PackArgs};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table};
@@ -71,6 +71,7 @@ fn as_pack(args: &ConvertArgs) -> PackArgs {
         part_bytes: args.shard_bytes,
         workers: args.workers,
         on_error: OnErrorChoice::Raise,
+        check: CheckChoice::None,
         no_resume: false,
         overwrite: false,
         append: false,

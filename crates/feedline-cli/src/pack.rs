@@ -7,10 +7,10 @@ use feedline::format::{
     OnPackError, PackOptions, PackReport, append_pack, commit_pack_into, pack_into, plan_pack,
 };
 use feedline::source::Destination;
-use feedline::{Dataset, Error, PackSettings};
+use feedline::{Dataset, Error, PackCheck, PackSettings};
 use serde_json::{Value, json};
 
-use crate::args::{OnErrorChoice, PackArgs};
+use crate::args::{CheckChoice, OnErrorChoice, PackArgs};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table, message, warnings};
@@ -140,6 +140,11 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             OnErrorChoice::Raise => OnPackError::Raise,
             OnErrorChoice::Skip => OnPackError::Skip,
         },
+        check: Some(match args.check {
+            CheckChoice::None => PackCheck::None,
+            CheckChoice::Header => PackCheck::Header,
+            CheckChoice::Decode => PackCheck::Decode,
+        }),
         resume: !args.no_resume,
         overwrite: args.overwrite,
     };

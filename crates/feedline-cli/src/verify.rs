@@ -37,6 +37,9 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output) -> Result<ExitCode, Fa
         return Err(Failure::interrupted(reason, ""));
     }
     let found = found?;
+    if let Some(path) = &args.report {
+        write_report(path, &found.damage)?;
+    }
     let notices = notices(&dataset);
     if !output.is_json() {
         let what = format!("{} left out of the data set:", units::counted(notices.len() as u64, "thing"));
@@ -49,6 +52,43 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output) -> Result<ExitCode, Fa
         output.line(format!("not checked: {what}"));
     }
     Ok(if found.damage.is_empty() { ExitCode::Ok } else { ExitCode::Data })
+}
+
+/// All that is broken, as a table or as JSON, by the file's name.
+fn write_report(path: &std::path::Path, damage: &[Damage]) -> Result<(), Failure> {
+    let text = match path.extension().and_then(|e| e.to_str()) {
+        Some("json") => {
+            let list: Vec<_> = damage.iter().map(as_json).collect();
+            serde_json::to_string_pretty(&list).expect("plain data") + "\n"
+        }
+        Some("csv") => as_csv(damage),
+        _ => return Err(Failure::usage("--report: the file's name must end in .csv or .json", "")),
+    };
+    std::fs::write(path, text)
+        .map_err(|e| Failure::usage(format!("--report: {} cannot be written: {e}", path.display()), ""))
+}
+
+fn as_csv(damage: &[Damage]) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let number = |value: Option<u64>| value.map(|v| v.to_string()).unwrap_or_default();
+    let mut text = "file,sample,field,offset,reason\n".to_owned();
+    for each in damage {
+        let field = each.field.as_deref().unwrap_or_default();
+        let columns = [
+            quoted(&each.file),
+            number(each.sample),
+            quoted(field),
+            number(each.offset),
+            quoted(&each.reason),
+        ];
+        text += &columns.join(",");
+        text.push('\n');
+    }
+    text
+}
+
+fn as_json(d: &Damage) -> serde_json::Value {
+    json!({ "file": d.file, "sample": d.sample, "field": d.field, "offset": d.offset, "reason": d.reason })
 }
 
 fn check(dataset: &Dataset, args: &VerifyArgs, bar: &Bar) -> Result<Findings, Failure> {
@@ -238,11 +278,7 @@ fn document(
     unchecked: &[String],
     seconds: f64,
 ) -> serde_json::Value {
-    let damage: Vec<_> = found
-        .damage
-        .iter()
-        .map(|d| json!({ "file": d.file, "sample": d.sample, "field": d.field, "offset": d.offset, "reason": d.reason }))
-        .collect();
+    let damage: Vec<_> = found.damage.iter().map(as_json).collect();
     json!({
         "path": dataset.uri(),
         "format": dataset.format_name(),

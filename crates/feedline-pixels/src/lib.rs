@@ -60,7 +60,7 @@ pub use orient::Orientation;
 pub use patches::Patches;
 pub use point::Point;
 pub use render::{Renderer, Rendering};
-pub use resize::{Filter, append_rgbx};
+pub use resize::{Filter, append_rgbx, resample_wide};
 pub use room::{fit, reserve};
 pub use sample::{Outside, Places, Sample};
 pub use view::{Channels, ImageMut, ImageRef, Number, PixelLayout, Region, Size};

@@ -27,6 +27,18 @@ const MOST_GROWTH: f64 = 1.15;
 /// Larger images are not packed: the same limit as when loading.
 const MAX_PIXELS: u64 = Decoder::DEFAULT_MAX_PIXELS;
 
+/// How closely images are looked at before they are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PackCheck {
+    /// Not at all: any bytes are kept. An encoding that has to decode them finds out all the same.
+    None,
+    /// The header: what is no image, or is over the limit on pixels, is a bad sample.
+    Header,
+    /// Every pixel: what cannot be decoded is a bad sample.
+    Decode,
+}
+
 /// How to write a pack, as plain data: what Python and the command line hand over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -47,6 +59,9 @@ pub struct PackSettings {
     pub workers: usize,
     /// What to do with unreadable samples.
     pub on_error: OnPackError,
+    /// How closely images are looked at. `None`: they are decoded where bad samples are left out, and where one stops the
+    /// packing as far as the encoding needs it.
+    pub check: Option<PackCheck>,
     /// Go on with an unfinished pack.
     pub resume: bool,
     /// Replace a finished pack.
@@ -64,6 +79,7 @@ impl Default for PackSettings {
             part_bytes: None,
             workers: 0,
             on_error: OnPackError::Raise,
+            check: None,
             resume: true,
             overwrite: false,
         }
@@ -73,7 +89,7 @@ impl Default for PackSettings {
 impl PackSettings {
     /// Checks the settings and makes their encoder.
     pub fn options(&self) -> Result<PackOptions> {
-        self.check()?;
+        self.check_settings()?;
         let image: Arc<dyn ImageEncoder> = match self.image {
             // Whatever it is, it is kept; what cannot be recognised now is a bad sample at load time.
             ImageEncoding::File => {
@@ -88,7 +104,7 @@ impl PackSettings {
             }),
         };
         Ok(PackOptions {
-            image,
+            image: self.checked(image),
             part_bytes: self.part_bytes,
             workers: self.workers,
             on_error: self.on_error,
@@ -97,7 +113,16 @@ impl PackSettings {
         })
     }
 
-    fn check(&self) -> Result<()> {
+    /// The same encoder with a look at the image before it.
+    fn checked(&self, encoder: Arc<dyn ImageEncoder>) -> Arc<dyn ImageEncoder> {
+        let skips = self.on_error == OnPackError::Skip;
+        let check = self.check.unwrap_or(if skips { PackCheck::Decode } else { PackCheck::None });
+        // Where nothing is left out, what is written does not depend on it.
+        let shown = skips && check != PackCheck::Decode;
+        Arc::new(Checked { encoder, check, shown })
+    }
+
+    fn check_settings(&self) -> Result<()> {
         let resizes = self.shorter_side.is_some() || self.longer_side.is_some();
         if self.image == ImageEncoding::File && (resizes || self.quality.is_some()) {
             return Err(Error::option(
@@ -176,6 +201,48 @@ thread_local! {
         renderer: Renderer::new(),
         pixels: Vec::new(),
     });
+}
+
+/// Looks at images before they are encoded.
+#[derive(Debug)]
+struct Checked {
+    encoder: Arc<dyn ImageEncoder>,
+    check: PackCheck,
+    /// Whether it is part of the plan's identity.
+    shown: bool,
+}
+
+impl ImageEncoder for Checked {
+    fn name(&self) -> String {
+        let name = self.encoder.name();
+        match self.check {
+            PackCheck::None if self.shown => format!("{name} check=none"),
+            PackCheck::Header if self.shown => format!("{name} check=header"),
+            _ => name,
+        }
+    }
+
+    fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String> {
+        check_image(&input, self.check).map_err(|e| e.to_string())?;
+        self.encoder.encode(input, out)
+    }
+
+    fn growth(&self) -> f64 {
+        self.encoder.growth()
+    }
+}
+
+fn check_image(input: &ImageInput<'_>, check: PackCheck) -> feedline_pixels::Result<()> {
+    let is_file = matches!(input.meta.encoding, ImageEncoding::File | ImageEncoding::Jpeg);
+    match check {
+        PackCheck::None => Ok(()),
+        PackCheck::Header => {
+            let image = StoredImage { bytes: input.bytes, index: &[], meta: input.meta };
+            image.open()?.check(MAX_PIXELS)
+        }
+        PackCheck::Decode if is_file => SCRATCH.with_borrow_mut(|s| s.decoder.decode(input.bytes).map(drop)),
+        PackCheck::Decode => decode_image(input.bytes, &[], input.meta).map(drop),
+    }
 }
 
 /// Makes every encoding but `as-is`.

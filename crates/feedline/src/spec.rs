@@ -257,6 +257,14 @@ pub struct LoaderOptions {
     pub world_size: u64,
     /// Element type of image tensors.
     pub dtype: DType,
+    /// Element types of single image fields, instead of `dtype`.
+    pub dtypes: BTreeMap<String, DType>,
+    /// What the values of image fields are, by name ("RGB", "L", "index", …): red, green and blue where none is given.
+    pub modes: BTreeMap<String, String>,
+    /// Whether images are turned as their EXIF orientation says.
+    pub exif_transpose: bool,
+    /// The colour behind transparent pixels; `None` drops opacity.
+    pub background: Option<[u8; 3]>,
     /// Order of image dimensions.
     pub memory_format: MemoryFormat,
     /// How images are decoded.
@@ -300,6 +308,10 @@ impl Default for LoaderOptions {
             rank: 0,
             world_size: 1,
             dtype: DType::F32,
+            dtypes: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            exif_transpose: true,
+            background: None,
             memory_format: MemoryFormat::ChannelsFirst,
             missing: OnMissing::Mask,
             decode: DecodeMode::Exact,
@@ -355,6 +367,10 @@ setters! {
     with_prefetch: prefetch = usize;
     /// Element type of image tensors.
     with_dtype: dtype = DType;
+    /// Whether images are turned as their EXIF orientation says.
+    with_exif_transpose: exif_transpose = bool;
+    /// The colour behind transparent pixels.
+    with_background: background = [u8; 3];
     /// Order of image dimensions.
     with_memory_format: memory_format = MemoryFormat;
     /// What becomes of numbers that samples lack.
@@ -387,6 +403,18 @@ impl LoaderOptions {
     /// The field `field` moves with the image.
     pub fn with_target(mut self, field: impl Into<String>, target: Target) -> Self {
         self.targets.insert(field.into(), target);
+        self
+    }
+
+    /// What the values of the image field `field` are: "RGB", "RGBA", "L", "LA", "I;16", "F", "index" or "unchanged".
+    pub fn with_mode(mut self, field: impl Into<String>, mode: impl Into<String>) -> Self {
+        self.modes.insert(field.into(), mode.into());
+        self
+    }
+
+    /// The element type of the image field `field`.
+    pub fn with_field_dtype(mut self, field: impl Into<String>, dtype: DType) -> Self {
+        self.dtypes.insert(field.into(), dtype);
         self
     }
 

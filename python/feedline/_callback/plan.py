@@ -66,6 +66,9 @@ def _check_knobs(knobs: Mapping[str, Any], *, python: bool) -> None:
         raise OptionError("as_: says what images are for map=, and there is none; T.Python has its own as_=")
     if knobs["map_workers"] not in (None, "processes", "threads"):
         raise OptionError(f"map_workers: {knobs['map_workers']!r} is none of None, 'processes', 'threads'")
+    if python and (isinstance(knobs["dtype"], Mapping) or knobs["mode"] not in (None, "RGB")):
+        knob = "dtype" if isinstance(knobs["dtype"], Mapping) else "mode"
+        raise OptionError(f"{knob}: functions in Python get red, green and blue bytes, and one dtype comes after them")
     if python and knobs["dtype"] == "bfloat16":
         reason = "dtype: functions in Python get NumPy arrays, and NumPy has no bfloat16"
         raise OptionError(f"{reason}\nhint: dtype='float32', and batch_map=fn to convert whole batches")

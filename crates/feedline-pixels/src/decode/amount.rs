@@ -18,6 +18,10 @@ const DEFLATE: u64 = 1032;
 /// LZW's best: a string of 4096 bytes for a code of 12 bits.
 pub(super) const LZW: u64 = 2731;
 
+/// Pixels that a byte stands for at most, in codecs that have no bound of their own.
+#[cfg(any(feature = "jpeg-xl", feature = "jpeg-2000"))]
+const EVEN: u64 = 1 << 14;
+
 /// An error if `bytes`, said to be an image of `size` as stored, cannot hold that many pixels. Costs next to nothing unless
 /// the image is both large and improbable.
 pub fn check_amount(bytes: &[u8], size: Size) -> Result<()> {
@@ -57,6 +61,11 @@ pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
         // Plain numbers take more.
         Codec::Pnm => raw_bytes(header),
         Codec::Qoi => header.size.area() / qoi::LONGEST_RUN as u64,
+        // An even area takes next to nothing in these; what is larger than this is no photo.
+        #[cfg(feature = "jpeg-xl")]
+        Codec::JpegXl => header.size.area() / EVEN,
+        #[cfg(feature = "jpeg-2000")]
+        Codec::Jpeg2000 => header.size.area() / EVEN,
     };
     if needed <= length {
         return Ok(());

@@ -1,20 +1,25 @@
 //! GIF, by the `gif` crate: the first frame on its canvas.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::ErrorKind;
 
 use gif::{ColorOutput, DecodeOptions, DecodingError, MemoryLimit};
 
+use super::tracked::Tracked;
 use super::{Codec, Header, Scratch, Stored, expand_grey, expand_palette};
-use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit};
+use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Gif;
 
 type Palette = Vec<[u8; 3]>;
 
 pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
-    let mut decoder = options().read_info(bytes).map_err(convert)?;
+    let (bytes, at) = (with_palette(bytes)?, Cell::new(0));
+    let mut decoder = options().read_info(Tracked::new(&bytes, &at)).map_err(|e| convert(e, &at))?;
     let screen = Size::new(u32::from(decoder.width()), u32::from(decoder.height()));
-    let frame = decoder.next_frame_info().map_err(convert)?.ok_or_else(|| CODEC.truncated("no frame"))?;
+    let frame =
+        decoder.next_frame_info().map_err(|e| convert(e, &at))?.ok_or_else(|| CODEC.truncated("no frame"))?;
     // As Pillow does, the canvas grows to hold a first frame that sticks out.
     let right = u32::from(frame.left) + u32::from(frame.width);
     let bottom = u32::from(frame.top) + u32::from(frame.height);
@@ -54,14 +59,16 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
 
 /// Puts the first frame's indices on the canvas. The palette, if there is one, and the index that is transparent.
 fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Option<Palette>, Option<u8>)> {
-    let mut decoder = options().read_info(bytes).map_err(convert)?;
-    let frame = decoder.next_frame_info().map_err(convert)?.ok_or_else(|| CODEC.truncated("no frame"))?;
+    let (bytes, at) = (with_palette(bytes)?, Cell::new(0));
+    let mut decoder = options().read_info(Tracked::new(&bytes, &at)).map_err(|e| convert(e, &at))?;
+    let frame =
+        decoder.next_frame_info().map_err(|e| convert(e, &at))?.ok_or_else(|| CODEC.truncated("no frame"))?;
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (width, height) = (usize::from(frame.width), usize::from(frame.height));
     let transparent = frame.transparent;
     let mut indices = Vec::new();
     fit(&mut indices, width * height, 0)?;
-    decoder.read_into_buffer(&mut indices).map_err(convert)?;
+    decoder.read_into_buffer(&mut indices).map_err(|e| convert(e, &at))?;
     scratch.samples.clear();
     fit(&mut scratch.samples, header.size.area() as usize, transparent.unwrap_or(0))?;
     let stride = header.size.width as usize;
@@ -75,9 +82,29 @@ fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Opti
     Ok((palette, transparent))
 }
 
-fn convert(error: DecodingError) -> Error {
+/// The file with a palette of greys if it has none for all frames: Pillow takes indices without a palette for greys.
+fn with_palette(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    const SCREEN: usize = 13;
+    let Some((head, rest)) = bytes.split_at_checked(SCREEN) else {
+        return Err(CODEC.truncated("the header is not complete"));
+    };
+    if head[10] & 0x80 != 0 {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut file = Vec::new();
+    room::reserve(&mut file, bytes.len() + 768)?;
+    file.extend_from_slice(head);
+    file[10] |= 0x87;
+    file.extend((0..=255u8).flat_map(|grey| [grey; 3]));
+    file.extend_from_slice(rest);
+    Ok(Cow::Owned(file))
+}
+
+fn convert(error: DecodingError, at: &Cell<usize>) -> Error {
     match error {
-        DecodingError::Io(cause) if cause.kind() == ErrorKind::UnexpectedEof => CODEC.truncated(cause),
-        other => CODEC.corrupt(0, other),
+        DecodingError::Io(cause) if cause.kind() == ErrorKind::UnexpectedEof => {
+            CODEC.truncated(format!("the file ends at byte {}, before the image does", at.get()))
+        }
+        other => CODEC.corrupt(at.get(), other),
     }
 }

@@ -1,9 +1,9 @@
 //! Images whose pixels are numbers and not colours: masks of class indices, instance maps, depths. A palette's indices
 //! stay indices, greys keep their 8 or 16 bits. Colours are refused: no class follows from them.
 
-use std::io::Cursor;
+use std::cell::Cell;
 
-use png::{BitDepth, ColorType, DecodeOptions, Transformations};
+use png::{BitDepth, ColorType, Transformations};
 
 use super::{Codec, Decoder, Header, Scratch, amount, png as png_file, pnm, probe, tiff, view};
 use crate::{ImageRef, Orientation, PixelLayout, Result, fit};
@@ -52,15 +52,8 @@ fn first_bytes(scratch: &mut Scratch, step: usize, count: usize) {
 }
 
 fn png_labels(bytes: &[u8], header: &Header, end: u32, scratch: &mut Scratch) -> Result<PixelLayout> {
-    let mut options = DecodeOptions::default();
-    options.set_ignore_text_chunk(true);
-    options.set_ignore_iccp_chunk(true);
-    options.set_ignore_checksums(false);
-    let still = png_file::without_animation(bytes)?;
-    let mut decoder = png::Decoder::new_with_options(Cursor::new(&*still), options);
-    decoder.set_transformations(Transformations::IDENTITY);
-    decoder.set_limits(png::Limits { bytes: header.size.width as usize * 32 + bytes.len() + (16 << 20) });
-    let mut reader = decoder.read_info().map_err(png_file::convert)?;
+    let (still, at) = (png_file::without_animation(bytes)?, Cell::new(0));
+    let mut reader = png_file::begin(&still, &at, header, Transformations::IDENTITY)?;
     let (color, depth, interlaced) = {
         let info = reader.info();
         (info.color_type, info.bit_depth, info.interlaced)
@@ -72,7 +65,7 @@ fn png_labels(bytes: &[u8], header: &Header, end: u32, scratch: &mut Scratch) ->
     if interlaced {
         let length = reader.output_buffer_size().unwrap_or(usize::MAX);
         fit(&mut scratch.samples, length, 0)?;
-        reader.next_frame(&mut scratch.samples).map_err(png_file::convert)?;
+        reader.next_frame(&mut scratch.samples).map_err(|e| png_file::convert(e, &at))?;
         let stride = reader.output_line_size(header.size.width).unwrap_or(width * pixel);
         let rows = scratch.samples.chunks_exact(stride);
         for (row, out) in rows.zip(scratch.pixels.chunks_exact_mut(width * pixel)) {
@@ -80,12 +73,12 @@ fn png_labels(bytes: &[u8], header: &Header, end: u32, scratch: &mut Scratch) ->
         }
     } else {
         for out in scratch.pixels.chunks_exact_mut(width * pixel).take(end as usize) {
-            let row = reader.next_row().map_err(png_file::convert)?;
+            let row = reader.next_row().map_err(|e| png_file::convert(e, &at))?;
             let row = row.ok_or_else(|| Codec::Png.truncated("fewer rows than the header says"))?;
             unpack(row.data(), color, depth, out);
         }
         if end == header.size.height {
-            reader.finish().map_err(png_file::convert)?;
+            reader.finish().map_err(|e| png_file::convert(e, &at))?;
         }
     }
     Ok(match (color, depth) {

@@ -6,8 +6,8 @@
 //! instead, which leaves nothing of most such images, so that this departs from it. Two smaller departures are in TIFF:
 //! unsigned samples of 32 bits are clipped at 255 (Pillow takes them for signed ones), and Lab may differ by some levels.
 //!
-//! Decoded are JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI ([`Codec`]). AVIF, HEIC, JPEG XL, JPEG 2000 and
-//! others are refused by their name.
+//! Decoded are JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI ([`Codec`]), and with their features JPEG XL and
+//! JPEG 2000. AVIF, HEIC and others are refused by their name.
 //!
 //! Hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) and against what the bytes
 //! at hand can hold ([`check_amount`]) before memory is taken, files that end early are errors, no decoder trusts a length
@@ -17,12 +17,17 @@ mod amount;
 mod bmp;
 pub(crate) mod exif;
 mod gif;
+#[cfg(feature = "jpeg-2000")]
+mod jp2;
+#[cfg(feature = "jpeg-xl")]
+mod jxl;
 mod labels;
 mod png;
 mod pnm;
 mod qoi;
 mod refused;
 mod tiff;
+mod tracked;
 mod values;
 mod webp;
 
@@ -53,6 +58,12 @@ pub enum Codec {
     Pnm,
     /// QOI.
     Qoi,
+    /// JPEG XL.
+    #[cfg(feature = "jpeg-xl")]
+    JpegXl,
+    /// JPEG 2000: files and bare code streams.
+    #[cfg(feature = "jpeg-2000")]
+    Jpeg2000,
 }
 
 impl Codec {
@@ -67,6 +78,10 @@ impl Codec {
             Codec::Tiff => "tiff",
             Codec::Pnm => "pnm",
             Codec::Qoi => "qoi",
+            #[cfg(feature = "jpeg-xl")]
+            Codec::JpegXl => "JPEG XL",
+            #[cfg(feature = "jpeg-2000")]
+            Codec::Jpeg2000 => "JPEG 2000",
         }
     }
 
@@ -95,6 +110,10 @@ pub fn sniff(bytes: &[u8]) -> Option<Codec> {
         [b'P', b'1'..=b'6', space, ..] if space.is_ascii_whitespace() || *space == b'#' => Codec::Pnm,
         [b'P', b'7' | b'f' | b'F', b'\n', ..] => Codec::Pnm,
         [b'q', b'o', b'i', b'f', ..] => Codec::Qoi,
+        #[cfg(feature = "jpeg-xl")]
+        [0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Codec::JpegXl,
+        #[cfg(feature = "jpeg-2000")]
+        [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xFF, 0x4F, 0xFF, 0x51, ..] => Codec::Jpeg2000,
         _ => return None,
     };
     Some(codec)
@@ -134,6 +153,10 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
         Codec::Tiff => tiff::probe(bytes),
         Codec::Pnm => pnm::probe(bytes),
         Codec::Qoi => qoi::probe(bytes),
+        #[cfg(feature = "jpeg-xl")]
+        Codec::JpegXl => jxl::probe(bytes),
+        #[cfg(feature = "jpeg-2000")]
+        Codec::Jpeg2000 => jp2::probe(bytes),
     }?;
     if header.size.area() == 0 {
         return Err(codec.corrupt(0, format!("size {}x{}", header.size.width, header.size.height)));
@@ -181,6 +204,10 @@ pub struct Decoder {
     last: Option<(Size, PixelLayout, bool)>,
     jpeg: jpeg::Decoder,
     max_pixels: u64,
+    /// Whether images are turned as their EXIF says.
+    upright_wanted: bool,
+    /// The colour behind what is transparent.
+    background: Option<[u8; 3]>,
 }
 
 impl Default for Decoder {
@@ -201,7 +228,26 @@ impl Decoder {
     /// A decoder that refuses images of more pixels than this before it takes memory for them.
     pub fn with_max_pixels(max_pixels: u64) -> Self {
         let jpeg = jpeg::Decoder::new().with_pixel_limit(max_pixels);
-        Decoder { scratch: Scratch::default(), upright: Vec::new(), last: None, jpeg, max_pixels }
+        Decoder {
+            scratch: Scratch::default(),
+            upright: Vec::new(),
+            last: None,
+            jpeg,
+            max_pixels,
+            upright_wanted: true,
+            background: None,
+        }
+    }
+
+    /// Whether images are turned as their EXIF says; they are unless this is called. TIFF's own orientation always counts,
+    /// as in Pillow.
+    pub fn set_upright(&mut self, upright: bool) {
+        self.upright_wanted = upright;
+    }
+
+    /// The colour on which transparent pixels are laid; without one, opacity is dropped.
+    pub fn set_background(&mut self, background: Option<[u8; 3]>) {
+        self.background = background;
     }
 
     /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
@@ -215,10 +261,17 @@ impl Decoder {
     pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
         self.last = None;
         let (header, layout) = self.fill(bytes)?;
-        let stored = view(&self.scratch.pixels, header.size, layout)?;
-        let image = header.orientation.apply(stored, &mut self.upright)?;
-        self.last = Some((image.size, image.layout, header.orientation != Orientation::Upright));
+        let image = self.turned(&header, layout)?;
         Ok((header, image))
+    }
+
+    /// The pixels in scratch, turned as the header says.
+    fn turned(&mut self, header: &Header, layout: PixelLayout) -> Result<ImageRef<'_>> {
+        let stored = view(&self.scratch.pixels, header.size, layout)?;
+        let orientation = if self.upright_wanted { header.orientation } else { Orientation::Upright };
+        let image = orientation.apply(stored, &mut self.upright)?;
+        self.last = Some((image.size, image.layout, orientation != Orientation::Upright));
+        Ok(image)
     }
 
     /// Decodes the whole image to what `mode` says, upright. The layout of the result says what its numbers are:
@@ -231,9 +284,7 @@ impl Decoder {
         let header = self.checked_header(bytes)?;
         let stored = self.stored(bytes, &header)?;
         let layout = stored.convert(header.codec, mode, &mut self.scratch)?;
-        let image = view(&self.scratch.pixels, header.size, layout)?;
-        let image = header.orientation.apply(image, &mut self.upright)?;
-        self.last = Some((image.size, image.layout, header.orientation != Orientation::Upright));
+        let image = self.turned(&header, layout)?;
         Ok((header, image))
     }
 
@@ -246,7 +297,7 @@ impl Decoder {
             Codec::Bmp => bmp::stored(bytes, scratch)?,
             Codec::Tiff => tiff::stored(bytes, scratch)?,
             Codec::Pnm => pnm::stored(bytes, scratch)?,
-            Codec::Jpeg | Codec::WebP | Codec::Qoi => None,
+            _ => None,
         };
         if let Some(numbers) = numbers {
             return Ok(numbers);
@@ -269,6 +320,14 @@ impl Decoder {
 
     fn fill(&mut self, bytes: &[u8]) -> Result<(Header, PixelLayout)> {
         let header = self.checked_header(bytes)?;
+        if let Some(background) = self.background
+            && header.codec != Codec::Jpeg
+        {
+            let stored = self.stored(bytes, &header)?;
+            stored.convert(header.codec, Mode::Rgba, &mut self.scratch)?;
+            values::compose(background, &mut self.scratch.pixels);
+            return Ok((header, PixelLayout::Rgbx));
+        }
         let layout = self.decode_whole(bytes, &header)?;
         Ok((header, layout))
     }
@@ -292,6 +351,10 @@ impl Decoder {
             Codec::Tiff => tiff::decode(bytes, header, scratch),
             Codec::Pnm => pnm::decode(bytes, header, scratch),
             Codec::Qoi => qoi::decode(bytes, header, scratch),
+            #[cfg(feature = "jpeg-xl")]
+            Codec::JpegXl => jxl::decode(bytes, header, scratch),
+            #[cfg(feature = "jpeg-2000")]
+            Codec::Jpeg2000 => jp2::decode(bytes, header, scratch),
         }
     }
 
@@ -328,6 +391,28 @@ fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) -> Result<()> 
     room::reserve(pixels, samples.len() / step * 4)?;
     pixels.extend(samples.chunks_exact(step).flat_map(|grey| [grey[0], grey[0], grey[0], 255]));
     Ok(())
+}
+
+/// Bytes of 1 to 4 channels in `samples`, opacity last, to pixels.
+#[cfg(any(feature = "jpeg-xl", feature = "jpeg-2000"))]
+fn expand_channels(channels: usize, scratch: &mut Scratch) -> Result<PixelLayout> {
+    match channels {
+        1 => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
+        2 => {
+            let Scratch { pixels, samples } = scratch;
+            pixels.clear();
+            room::reserve(pixels, samples.len() * 2)?;
+            pixels.extend(
+                samples.as_chunks::<2>().0.iter().flat_map(|[grey, alpha]| [*grey, *grey, *grey, *alpha]),
+            );
+        }
+        3 => {
+            std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
+            return Ok(PixelLayout::Rgb);
+        }
+        _ => std::mem::swap(&mut scratch.pixels, &mut scratch.samples),
+    }
+    Ok(PixelLayout::Rgbx)
 }
 
 /// Palette indices to pixels; indices past the palette's end are black, as in Pillow.

@@ -1,10 +1,12 @@
 //! PNG, by the `png` crate: every colour type and depth, interlaced or not.
 
 use std::borrow::Cow;
-use std::io::{Cursor, ErrorKind};
+use std::cell::Cell;
+use std::io::ErrorKind;
 
 use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
+use super::tracked::Tracked;
 use super::{Codec, Header, Scratch, Stored, exif, expand_grey};
 use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
 
@@ -103,36 +105,38 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 /// Reads up to the pixels.
-fn begin<'a>(
+pub(super) fn begin<'a>(
     still: &'a [u8],
+    at: &'a Cell<usize>,
     header: &Header,
     transformations: Transformations,
-) -> Result<png::Reader<Cursor<&'a [u8]>>> {
+) -> Result<png::Reader<Tracked<'a>>> {
     let mut options = DecodeOptions::default();
     // Pillow refuses files whose text or profile is damaged; so does this.
     options.set_skip_ancillary_crc_failures(false);
     options.set_ignore_text_chunk(true);
     options.set_ignore_iccp_chunk(true);
-    let mut decoder = png::Decoder::new_with_options(Cursor::new(still), options);
+    let mut decoder = png::Decoder::new_with_options(Tracked::new(still, at), options);
     decoder.set_transformations(transformations);
     // Beside our buffer the decoder keeps two rows, and chunks that it reads; none is longer than the file.
     let rows = header.size.width as usize * 8 * 4;
     decoder.set_limits(png::Limits { bytes: rows + still.len() + (16 << 20) });
-    decoder.read_info().map_err(convert)
+    decoder.read_info().map_err(|e| convert(e, at))
 }
 
 /// The numbers as they are stored: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are spread
 /// over 0…255, as in Pillow.
 pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
     let still = without_animation(bytes)?;
-    let mut reader = begin(&still, header, Transformations::IDENTITY)?;
+    let at = Cell::new(0);
+    let mut reader = begin(&still, &at, header, Transformations::IDENTITY)?;
     let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
     let (color, depth) = reader.output_color_type();
     let is_packed = header.bits < 8;
     let target = if is_packed { &mut scratch.pixels } else { &mut scratch.samples };
     fit(target, length, 0)?;
-    reader.next_frame(target).map_err(convert)?;
-    reader.finish().map_err(convert)?;
+    reader.next_frame(target).map_err(|e| convert(e, &at))?;
+    reader.finish().map_err(|e| convert(e, &at))?;
     if is_packed {
         let spread =
             if color == ColorType::Indexed { 1 } else { [0, 1, 85, 0, 17][usize::from(header.bits)] };
@@ -195,15 +199,16 @@ fn transparent(key: &[u8], bits: u8) -> Option<[u16; 3]> {
 
 pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
     let still = without_animation(bytes)?;
-    let mut reader = begin(&still, header, Transformations::EXPAND | Transformations::STRIP_16)?;
+    let at = Cell::new(0);
+    let mut reader = begin(&still, &at, header, Transformations::EXPAND | Transformations::STRIP_16)?;
     let (color, _) = reader.output_color_type();
     let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
     debug_assert_eq!(length as u64, header.size.area() * color.samples() as u64);
     let is_colour = matches!(color, ColorType::Rgb | ColorType::Rgba);
     let target = if is_colour { &mut scratch.pixels } else { &mut scratch.samples };
     fit(target, length, 0)?;
-    reader.next_frame(target).map_err(convert)?;
-    reader.finish().map_err(convert)?;
+    reader.next_frame(target).map_err(|e| convert(e, &at))?;
+    reader.finish().map_err(|e| convert(e, &at))?;
     match color {
         ColorType::Rgb => return Ok(PixelLayout::Rgb),
         ColorType::Rgba => {}
@@ -236,12 +241,25 @@ pub(super) fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(still))
 }
 
-pub(super) fn convert(error: DecodingError) -> Error {
+pub(super) fn convert(error: DecodingError, at: &Cell<usize>) -> Error {
     match error {
-        DecodingError::IoError(cause) if cause.kind() == ErrorKind::UnexpectedEof => CODEC.truncated(cause),
-        DecodingError::IoError(cause) => CODEC.corrupt(0, cause),
-        DecodingError::Format(cause) => CODEC.corrupt(0, cause),
+        DecodingError::IoError(cause) if cause.kind() == ErrorKind::UnexpectedEof => {
+            CODEC.truncated(format!("the file ends at byte {}, before the image does", at.get()))
+        }
+        DecodingError::IoError(cause) => CODEC.corrupt(at.get(), cause),
+        DecodingError::Format(cause) => CODEC.corrupt(at.get(), in_words(&cause.to_string())),
         DecodingError::LimitsExceeded => CODEC.unsupported("it takes more memory than its size suggests"),
-        other @ DecodingError::Parameter(_) => CODEC.unsupported(other),
+        DecodingError::Parameter(_) => CODEC.unsupported("the decoder was asked for what it cannot do"),
     }
+}
+
+/// The library's words where they are words; it also shows its own types.
+fn in_words(text: &str) -> &str {
+    if text.starts_with("CRC error") {
+        return "the checksum of a chunk does not match";
+    }
+    if text.contains("deflate") || text.contains("Deflate") {
+        return "the compressed pixels are damaged";
+    }
+    if text.contains(['{', '(', ':']) { "a chunk breaks the rules of the format" } else { text }
 }

@@ -304,6 +304,18 @@ impl Pixel {
     }
 }
 
+/// Lays pixels with opacity on a colour, as Pillow's `Image.paste` with a mask does.
+pub(super) fn compose(background: [u8; 3], pixels: &mut [u8]) {
+    for [red, green, blue, alpha] in pixels.as_chunks_mut::<4>().0 {
+        for (colour, behind) in [red, green, blue].into_iter().zip(background) {
+            let (over, opacity) = (u32::from(*colour), u32::from(*alpha));
+            let sum = over * opacity + u32::from(behind) * (255 - opacity) + 128;
+            *colour = ((sum + (sum >> 8)) >> 8) as u8;
+        }
+        *alpha = 255;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

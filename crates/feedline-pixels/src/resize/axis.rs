@@ -49,7 +49,7 @@ impl Axis {
         (f64::from(position) + 0.5) * self.scale
     }
 
-    fn bounds(self, position: u32) -> (u32, u32) {
+    pub(super) fn bounds(self, position: u32) -> (u32, u32) {
         if self.is_identity() {
             return (position, position + 1);
         }
@@ -83,7 +83,7 @@ impl Axis {
     }
 
     /// Weights of one output position from source positions `start` on, before normalisation.
-    fn fill(self, position: u32, start: u32, weights: &mut [f64]) {
+    pub(super) fn fill(self, position: u32, start: u32, weights: &mut [f64]) {
         if self.is_identity() {
             return weights.fill(1.0);
         }

@@ -14,11 +14,13 @@ mod axis;
 mod convolve;
 mod copy;
 mod filter;
+mod wide;
 
 pub(crate) use axis::Axis;
 pub use copy::append_rgbx;
 pub(crate) use copy::mirror_rgb;
 pub use filter::Filter;
+pub use wide::resample_wide;
 
 use axis::Weights;
 use convolve::{COLUMN_MULTIPLE, Columns, LINE_MULTIPLE, ROWS, Rows, Woven};

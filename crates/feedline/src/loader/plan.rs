@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use feedline_pixels::Mode;
+
 use super::mix::MixPlan;
 use super::targets::{self, TargetPlan};
 use super::{machine, sequence};
@@ -10,9 +12,11 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::field::{Carrier, Meaning, MemoryFormat};
 use crate::order::{Batches, Identity, Order, Sequence, digest};
+use crate::render::{ValueForm, not_for_numbers};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing};
-use crate::transform::{BatchTransform, ImagePlan, Transform};
+use crate::transform::ops::Grayscale;
+use crate::transform::{BatchTransform, ImagePlan, Like, Transform};
 
 /// Bytes read ahead of need from far away, unless a memory budget says otherwise: two windows of a block shuffle.
 const AHEAD_BYTES: u64 = 576 << 20;
@@ -56,6 +60,8 @@ pub(crate) struct Views {
     pub(crate) targets: Vec<TargetPlan>,
     /// The columns that say what was drawn, one per view, if they were asked for.
     pub(crate) params: Vec<usize>,
+    /// Where the image is numbers rather than colours.
+    pub(crate) values: Option<ValueForm>,
 }
 
 /// How epochs that begin now are ordered, and whether a mixture's weights were set since the loader was made.
@@ -353,7 +359,9 @@ impl Plan {
             );
             return Ok(());
         }
-        self.pictures.push(Views { field, outputs: Vec::new(), targets: Vec::new(), params: Vec::new() });
+        let values = self.value_form(name)?;
+        let views = Views { field, outputs: Vec::new(), targets: Vec::new(), params: Vec::new(), values };
+        self.pictures.push(views);
         let transforms = self.options.transforms.get(name).cloned();
         match transforms.unwrap_or(FieldTransforms::Single(Vec::new())) {
             FieldTransforms::Single(list) => self.add_view(field, name.to_owned(), 0, &list),
@@ -367,12 +375,25 @@ impl Plan {
     }
 
     fn add_view(&mut self, field: usize, name: String, view: u64, list: &[Transform]) -> Result<()> {
+        let values = self.pictures.last().and_then(|views| views.values);
+        let own = name.split('.').next().unwrap_or(&name);
         let (dtype, format) = if self.options.pixels.contains(&name) {
             (DType::U8, MemoryFormat::ChannelsLast)
         } else {
-            (self.options.dtype, self.options.memory_format)
+            let own = self.options.dtypes.get(&name).or_else(|| self.options.dtypes.get(own));
+            (own.copied().unwrap_or(self.options.dtype), self.options.memory_format)
         };
-        let image = ImagePlan::new(&name, view, list, dtype, format)?;
+        let mut ops = list.to_vec();
+        let mode = self.options.modes.get(&name).or_else(|| self.options.modes.get(own));
+        if mode.map(String::as_str) == Some(Mode::Grey.name()) {
+            ops.insert(0, Grayscale { num_output_channels: 1, like: Like::default() }.into());
+        }
+        // Where numbers go is planned as for photos; what they become, their own form says.
+        let image =
+            ImagePlan::new(&name, view, &ops, if values.is_some() { DType::U8 } else { dtype }, format)?;
+        if let Some(form) = values {
+            return self.add_values(field, name, form, image, list);
+        }
         let column = match image.output() {
             Some(size) => ColumnSpec::dense(name, dtype, &image.shape(size)),
             None => ColumnSpec::ragged(name, dtype, true, Meaning::Numbers),
@@ -383,6 +404,48 @@ impl Plan {
         views.outputs.push((self.columns.len(), plan));
         self.add(column, Output::Image { field });
         Ok(())
+    }
+
+    /// A column of numbers.
+    fn add_values(
+        &mut self,
+        field: usize,
+        name: String,
+        form: ValueForm,
+        image: ImagePlan,
+        list: &[Transform],
+    ) -> Result<()> {
+        if let Some(other) = not_for_numbers(list) {
+            let reason = format!("{name}: {other} is for colours; its mode is numbers, which are only moved");
+            return Err(Error::option("transforms", reason));
+        }
+        let column = match image.output().and_then(|size| form.fixed_shape(size)) {
+            Some(shape) => ColumnSpec::dense(name, form.dtype(), &shape),
+            None => ColumnSpec::ragged(name, form.dtype(), true, Meaning::Numbers),
+        };
+        let plan = self.images.len();
+        self.images.push(image);
+        let views = self.pictures.last_mut().expect("the field's views were begun just now");
+        views.outputs.push((self.columns.len(), plan));
+        self.add(column, Output::Image { field });
+        Ok(())
+    }
+
+    /// How a field's numbers come, if its mode says that they are no colours.
+    fn value_form(&self, name: &str) -> Result<Option<ValueForm>> {
+        let options = &self.options;
+        let Some(mode) = options.modes.get(name) else { return Ok(None) };
+        let mode = Mode::from_name(mode).ok_or_else(|| {
+            let known = Mode::ALL.map(|mode| format!("\"{}\"", mode.name())).join(", ");
+            Error::option("mode", format!("{name}: \"{mode}\" is none of {known}"))
+        })?;
+        if matches!(mode, Mode::Rgb | Mode::Grey) {
+            return Ok(None);
+        }
+        let own = options.dtypes.get(name).copied();
+        ValueForm::new(mode, own, options.dtype, options.memory_format)
+            .map(Some)
+            .map_err(|reason| Error::option("dtype", format!("{name}: {reason}")))
     }
 
     pub(super) fn add(&mut self, column: ColumnSpec, output: Output) {
@@ -482,6 +545,13 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
             _ => return Err(Error::option("transforms", format!("'{name}' is not an image field"))),
         }
     }
+    for (knob, name) in
+        options.modes.keys().map(|n| ("mode", n)).chain(options.dtypes.keys().map(|n| ("dtype", n)))
+    {
+        if all[find(knob, name)?].kind != Kind::Image {
+            return Err(Error::option(knob, format!("'{name}' is not an image field")));
+        }
+    }
     match &options.fields {
         Some(names) => names.iter().map(|name| find("fields", name)).collect(),
         None => Ok(usual_fields(all)),
@@ -576,5 +646,12 @@ fn transforms_in_words(options: &LoaderOptions) -> String {
 }
 
 fn pixels_in_words(options: &LoaderOptions) -> String {
-    format!("{}, decode {:?}", options.dtype.name(), options.decode).to_lowercase()
+    let mut parts = vec![format!("{}, decode {:?}", options.dtype.name(), options.decode).to_lowercase()];
+    parts.extend(options.modes.iter().map(|(field, mode)| format!("{field} as {mode}")));
+    parts.extend(options.dtypes.iter().map(|(field, dtype)| format!("{field} of {}", dtype.name())));
+    if !options.exif_transpose {
+        parts.push("not turned".to_owned());
+    }
+    parts.extend(options.background.map(|colour| format!("on {colour:?}")));
+    parts.join(", ")
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Batches, Order};
 use crate::random::Draw;
 use crate::read::Prefetch;
-use crate::render::{ImageDecoder, Opened, Spent, StoredImage};
+use crate::render::{ImageDecoder, Opened, Spent, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
 use crate::source::while_wanted;
 use crate::spec::OnError;
@@ -57,6 +57,7 @@ pub(super) struct Worker {
     /// For a second reading of one field while `sample` holds the row's other values.
     probed: SampleBuffer,
     image: ImageDecoder,
+    values: ValueDecoder,
     /// What was drawn for each view of the image at hand, and the passes for it.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
@@ -81,6 +82,7 @@ impl Worker {
             sample: SampleBuffer::new(),
             probed: SampleBuffer::new(),
             image: ImageDecoder::new(max_pixels),
+            values: ValueDecoder::new(max_pixels),
             views: Vec::new(),
             targets: TargetRunner::new(max_pixels),
             max_pixels,
@@ -356,7 +358,10 @@ impl Worker {
         let (field, sample) = (views.field, key.sample);
         let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
         let picture = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
+        let options = &run.plan.options;
         let opened = picture.open().map_err(bad)?;
+        let opened = if options.exif_transpose { opened } else { opened.as_stored() };
+        self.image.set_up(options.exif_transpose, options.background);
         opened.check(self.max_pixels).map_err(bad)?;
         let size = opened.upright_size();
         let copies = |plan: usize| run.plan.images[plan].copies();
@@ -380,8 +385,47 @@ impl Worker {
         for target in &views.targets {
             targets.put(run, (sample, size), buffer, &planned[target.view].1, target, row)?;
         }
-        render(run, image, planned, &opened, row, views).map_err(bad)
+        let Some(form) = views.values else {
+            return render(run, image, planned, &opened, row, views).map_err(bad);
+        };
+        self.values.turn_upright(options.exif_transpose);
+        render_values(run, &mut self.values, form, planned, &opened, row, views).map_err(bad)
     }
+}
+
+/// Decodes an image of numbers and moves it as the programs of its views say.
+fn render_values(
+    run: &EpochRun,
+    values: &mut ValueDecoder,
+    form: ValueForm,
+    planned: &[(Params, Program)],
+    opened: &Opened<'_>,
+    row: &mut RowMut<'_>,
+    views: &Views,
+) -> feedline_pixels::Result<Spent> {
+    let begun = Instant::now();
+    let file = opened.file().ok_or_else(|| {
+        let reason =
+            "its pack keeps colours alone, no file; pack it as it is, or ask for RGB or L".to_owned();
+        feedline_pixels::Error::Unsupported { codec: "image", reason }
+    })?;
+    values.decode(file, form)?;
+    let decode = begun.elapsed();
+    for ((column, _), (_, program)) in views.outputs.iter().zip(planned) {
+        let shape = values.run(form, program)?;
+        if run.plan.columns[*column].row_bytes() > 0 {
+            values.write(form, row.dense(*column))?;
+            continue;
+        }
+        let length = shape.iter().product::<u64>() as usize * form.dtype().size();
+        run.book(row, length);
+        let (room, place) = row.ragged(*column);
+        let Room::Free(room) = room else { unreachable!("sizes of whole images are not planned") };
+        feedline_pixels::fit(room, length, 0)?;
+        *place = Shape::new(&shape);
+        values.write(form, room)?;
+    }
+    Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
 }
 
 /// Runs the programs of all views.

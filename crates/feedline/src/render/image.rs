@@ -57,7 +57,17 @@ impl<'a> StoredImage<'a> {
     }
 }
 
-impl Opened<'_> {
+impl<'a> Opened<'a> {
+    /// The same, not to be turned.
+    pub(crate) fn as_stored(self) -> Self {
+        Opened { orientation: Orientation::Upright, ..self }
+    }
+
+    /// The bytes of an image file; `None` for pixels that a pack stores in a way of its own.
+    pub(crate) fn file(&self) -> Option<&'a [u8]> {
+        matches!(self.encoding, ImageEncoding::File | ImageEncoding::Jpeg).then_some(self.bytes)
+    }
+
     /// Width and height as a viewer sees them.
     pub(crate) fn upright_size(&self) -> Size {
         self.orientation.turn_size(self.stored)
@@ -136,6 +146,12 @@ impl ImageDecoder {
             shared: false,
             max_pixels,
         }
+    }
+
+    /// Whether images are turned as their EXIF says, and the colour behind what is transparent.
+    pub(crate) fn set_up(&mut self, upright: bool, background: Option<[u8; 3]>) {
+        self.other.set_upright(upright);
+        self.other.set_background(background);
     }
 
     /// Decodes `picture` and runs `program` on it, into `out`.

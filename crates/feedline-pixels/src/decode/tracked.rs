@@ -1,0 +1,52 @@
+//! A reader over bytes that tells how far it was read, so that errors can say where.
+
+use std::cell::Cell;
+use std::io::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom};
+
+/// Bytes, and a place outside that keeps the position.
+#[derive(Debug)]
+pub(super) struct Tracked<'a> {
+    bytes: &'a [u8],
+    at: &'a Cell<usize>,
+}
+
+impl<'a> Tracked<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: &'a Cell<usize>) -> Self {
+        Tracked { bytes, at }
+    }
+}
+
+impl Read for Tracked<'_> {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        let rest = self.fill_buf()?;
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for Tracked<'_> {
+    fn fill_buf(&mut self) -> Result<&[u8]> {
+        Ok(self.bytes.get(self.at.get()..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.at.set(self.at.get() + length);
+    }
+}
+
+impl Seek for Tracked<'_> {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        let (base, by) = match to {
+            SeekFrom::Start(at) => (0, i64::try_from(at).unwrap_or(i64::MAX)),
+            SeekFrom::Current(by) => (self.at.get(), by),
+            SeekFrom::End(by) => (self.bytes.len(), by),
+        };
+        let at = i64::try_from(base).ok().and_then(|base| base.checked_add(by));
+        let at = at.and_then(|at| usize::try_from(at).ok());
+        let at = at.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "before the beginning"))?;
+        self.at.set(at);
+        Ok(at as u64)
+    }
+}

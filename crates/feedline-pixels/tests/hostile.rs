@@ -1,0 +1,107 @@
+//! Files of every codec, cut and changed at random: an error or pixels, never a panic, and the same every time.
+//! `FEEDLINE_HOSTILE_ROUNDS` makes it longer (the default takes a few seconds), `FEEDLINE_HOSTILE_SEED` another run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use feedline_pixels::{Decoder, Mode, check_amount, probe};
+
+const LIMIT: u64 = 1 << 18;
+
+/// A small generator: what matters is that a failure can be had again.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let found = std::fs::read_dir(folder).expect("the seeds are in the repository");
+    let paths = found.map(|entry| entry.expect("a name").path());
+    let mut files: Vec<_> = paths
+        .map(|path| (path.display().to_string(), std::fs::read(&path).expect("a readable file")))
+        .collect();
+    files.sort();
+    files
+}
+
+/// One to eight changes: bytes, runs, numbers that are often wrong, pieces moved, an end cut off.
+fn changed(dice: &mut Dice, mut bytes: Vec<u8>) -> Vec<u8> {
+    const TELLING: [u8; 8] = [0, 1, 0x7F, 0x80, 0xFF, 0xFE, 8, 16];
+    for _ in 0..=dice.below(8) {
+        if bytes.is_empty() {
+            break;
+        }
+        // Headers are where most of the decisions are.
+        let reach = if dice.below(2) == 0 { bytes.len().min(64) } else { bytes.len() };
+        let at = dice.below(reach);
+        match dice.below(6) {
+            0 => bytes[at] ^= 1 << dice.below(8),
+            1 => bytes[at] = TELLING[dice.below(8)],
+            2 => bytes[at] = dice.next() as u8,
+            3 => {
+                let length = dice.below(8).min(bytes.len() - at);
+                bytes[at..at + length].fill(TELLING[dice.below(8)]);
+            }
+            4 => {
+                let piece: Vec<u8> = bytes[at..].iter().take(dice.below(32)).copied().collect();
+                let to = dice.below(bytes.len());
+                bytes.splice(to..to, piece);
+            }
+            _ => bytes.truncate(at.max(bytes.len() / 2)),
+        }
+    }
+    bytes
+}
+
+/// Decodes in every way; what came of the usual one.
+fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
+    let header = probe(bytes).ok()?;
+    check_amount(bytes, header.size).ok();
+    let mut decoder = Decoder::with_max_pixels(LIMIT);
+    for mode in Mode::ALL {
+        if let Ok((_, image)) = decoder.decode_as(bytes, mode) {
+            assert_eq!(image.size, header.upright_size());
+        }
+    }
+    let (_, image) = decoder.decode_upright(bytes).ok()?;
+    Some(image.bytes.to_vec())
+}
+
+#[test]
+fn seeds_decode() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
+    for (name, bytes) in files(&folder) {
+        if let Err(error) = Decoder::new().decode(&bytes) {
+            assert!(error.to_string().starts_with("unsupported AVIF"), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn nothing_that_is_changed_panics() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
+    let (rounds, seed) = (setting("FEEDLINE_HOSTILE_ROUNDS", 300), setting("FEEDLINE_HOSTILE_SEED", 1));
+    for (name, bytes) in files(&folder) {
+        for round in 0..rounds {
+            let mut dice = Dice(((seed << 32) | (round + 1)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let hostile = changed(&mut dice, bytes.clone());
+            let made = catch_unwind(AssertUnwindSafe(|| decode(&hostile)));
+            let made = made.unwrap_or_else(|_| panic!("{name}, seed {seed}, round {round}"));
+            assert!(made == decode(&hostile), "{name}, seed {seed}, round {round}: another result");
+        }
+    }
+}
