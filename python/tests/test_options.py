@@ -331,6 +331,8 @@ def test_mode(glass):
         fl.Loader(glass, mode="rgb")
     with pytest.raises(fl.OptionError, match="there is no field 'mask'"):
         fl.Loader(glass, mode={"mask": "index"})
+    with pytest.raises(fl.OptionError, match="not decoded"):
+        fl.Loader(glass, mode="L", decode="none")
 
 
 @knob("background")

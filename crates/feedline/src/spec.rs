@@ -493,6 +493,16 @@ impl LoaderOptions {
         if !(1..=1 << 16).contains(&self.repeats) {
             return bad("repeats", format!("{} is not between 1 and 65536", self.repeats));
         }
+        if self.decode == DecodeMode::None {
+            let colours = [
+                ("mode", !self.modes.is_empty()),
+                ("background", self.background.is_some()),
+                ("exif_transpose", !self.exif_transpose),
+            ];
+            if let Some((knob, _)) = colours.iter().find(|(_, given)| *given) {
+                return bad(knob, "images are not decoded (decode='none')".to_owned());
+            }
+        }
         if self.max_pixels == 0 {
             return bad("max_pixels", "must be at least 1".to_owned());
         }
