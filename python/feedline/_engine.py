@@ -29,6 +29,7 @@ _AS_THEY_ARE = (
     "world_size",
     "background",
     "exif_transpose",
+    "allow_truncated",
     "memory_format",
     "missing",
     "decode",

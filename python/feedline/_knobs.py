@@ -282,6 +282,9 @@ class KnobArguments(TypedDict, total=False):
     background: Annotated[
         Any, Knob(maybe(_colour), "the colour behind transparent pixels; without one, opacity is dropped", default=None)
     ]
+    allow_truncated: Annotated[
+        bool, Knob(flag, "JPEGs and PNGs that end early give what there is of them, as Pillow can", default=False)
+    ]
     exif_transpose: Annotated[bool, Knob(flag, "turn images as their EXIF orientation says", default=True)]
     memory_format: Annotated[
         Any,

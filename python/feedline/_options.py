@@ -156,6 +156,10 @@ class LoaderOptions(metaclass=Called):
         """The colour behind transparent pixels."""
         return self._with(background=colour)
 
+    def allow_truncated(self, on: bool = True) -> LoaderOptions:
+        """Whether JPEGs and PNGs that end early give what there is of them."""
+        return self._with(allow_truncated=on)
+
     def exif_transpose(self, on: bool = True) -> LoaderOptions:
         """Whether images are turned as their EXIF orientation says."""
         return self._with(exif_transpose=on)

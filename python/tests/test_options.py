@@ -345,6 +345,24 @@ def test_background(glass):
         fl.Loader(glass, background=(1, 2))
 
 
+@knob("allow_truncated")
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("more", [{}, {"progressive": True}])
+def test_allow_truncated(tmp_path, monkeypatch, kind, more):
+    """JPEGs and PNGs that end early give Pillow's `LOAD_TRUNCATED_IMAGES` result; without it they are bad samples"""
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (64, 48, 3), dtype=np.uint8)).save(buffer, kind, **more)
+    data = buffer.getvalue()[: len(buffer.getvalue()) * 2 // 3]
+    (tmp_path / "cut.png").write_bytes(data)
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    expected = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    knobs = {"dtype": "uint8", "memory_format": "channels_last", "transforms": None}
+    found = first(fl.open(tmp_path), allow_truncated=True, **knobs)["image"][0]
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(fl.SampleError, match="truncated"):
+        first(fl.open(tmp_path), **knobs)
+
+
 @knob("exif_transpose")
 def test_exif_transpose(glass):
     """images are turned as their EXIF says, or left as they are stored"""

@@ -265,6 +265,8 @@ pub struct LoaderOptions {
     pub exif_transpose: bool,
     /// The colour behind transparent pixels; `None` drops opacity.
     pub background: Option<[u8; 3]>,
+    /// Whether JPEGs and PNGs that end early give what there is of them, as Pillow's `LOAD_TRUNCATED_IMAGES` has it.
+    pub allow_truncated: bool,
     /// Order of image dimensions.
     pub memory_format: MemoryFormat,
     /// How images are decoded.
@@ -312,6 +314,7 @@ impl Default for LoaderOptions {
             modes: BTreeMap::new(),
             exif_transpose: true,
             background: None,
+            allow_truncated: false,
             memory_format: MemoryFormat::ChannelsFirst,
             missing: OnMissing::Mask,
             decode: DecodeMode::Exact,
@@ -371,6 +374,8 @@ setters! {
     with_exif_transpose: exif_transpose = bool;
     /// The colour behind transparent pixels.
     with_background: background = [u8; 3];
+    /// Whether JPEGs and PNGs that end early give what there is of them.
+    with_allow_truncated: allow_truncated = bool;
     /// Order of image dimensions.
     with_memory_format: memory_format = MemoryFormat;
     /// What becomes of numbers that samples lack.
@@ -498,6 +503,7 @@ impl LoaderOptions {
                 ("mode", !self.modes.is_empty()),
                 ("background", self.background.is_some()),
                 ("exif_transpose", !self.exif_transpose),
+                ("allow_truncated", self.allow_truncated),
             ];
             if let Some((knob, _)) = colours.iter().find(|(_, given)| *given) {
                 return bad(knob, "images are not decoded (decode='none')".to_owned());

@@ -193,6 +193,8 @@ struct Scratch {
     pixels: Vec<u8>,
     /// Samples before they become colours.
     samples: Vec<u8>,
+    /// Whether rows that a file lacks are left black.
+    allow_truncated: bool,
 }
 
 /// Decodes whole images; owns scratch memory, so keep one per thread.
@@ -248,6 +250,12 @@ impl Decoder {
     /// The colour on which transparent pixels are laid; without one, opacity is dropped.
     pub fn set_background(&mut self, background: Option<[u8; 3]>) {
         self.background = background;
+    }
+
+    /// Whether a PNG whose data end early gives the rows that are there, and black ones. JPEGs are for the caller: with an
+    /// end marker added, they decode.
+    pub fn set_allow_truncated(&mut self, allow: bool) {
+        self.scratch.allow_truncated = allow;
     }
 
     /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
@@ -399,7 +407,7 @@ fn expand_channels(channels: usize, scratch: &mut Scratch) -> Result<PixelLayout
     match channels {
         1 => expand_grey(&scratch.samples, 1, &mut scratch.pixels)?,
         2 => {
-            let Scratch { pixels, samples } = scratch;
+            let Scratch { pixels, samples, .. } = scratch;
             pixels.clear();
             room::reserve(pixels, samples.len() * 2)?;
             pixels.extend(

@@ -127,7 +127,7 @@ pub(super) fn begin<'a>(
 /// The numbers as they are stored: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are spread
 /// over 0…255, as in Pillow.
 pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
-    let still = without_animation(bytes)?;
+    let (still, allow_truncated) = (without_animation(bytes)?, scratch.allow_truncated);
     let at = Cell::new(0);
     let mut reader = begin(&still, &at, header, Transformations::IDENTITY)?;
     let length = reader.output_buffer_size().ok_or_else(|| CODEC.unsupported("size does not fit memory"))?;
@@ -135,8 +135,7 @@ pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     let is_packed = header.bits < 8;
     let target = if is_packed { &mut scratch.pixels } else { &mut scratch.samples };
     fit(target, length, 0)?;
-    reader.next_frame(target).map_err(|e| convert(e, &at))?;
-    reader.finish().map_err(|e| convert(e, &at))?;
+    read_pixels(&mut reader, &at, allow_truncated, target)?;
     if is_packed {
         let spread =
             if color == ColorType::Indexed { 1 } else { [0, 1, 85, 0, 17][usize::from(header.bits)] };
@@ -162,10 +161,28 @@ pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(Stored { black_and_white, key, ..Stored::plain(color.samples(), number) })
 }
 
+/// Fills `target`. Where that is allowed, rows that the file lacks stay black.
+fn read_pixels(
+    reader: &mut png::Reader<Tracked<'_>>,
+    at: &Cell<usize>,
+    allow_truncated: bool,
+    target: &mut [u8],
+) -> Result<()> {
+    let lenient = allow_truncated && !reader.info().interlaced;
+    if lenient {
+        target.fill(0);
+    }
+    let read = reader.next_frame(target).map(drop).and_then(|()| reader.finish());
+    match read.map_err(|e| convert(e, at)) {
+        Err(Error::Truncated { .. }) if lenient => Ok(()),
+        read => read,
+    }
+}
+
 /// Samples of less than a byte, one byte each.
 fn unpack(header: &Header, spread: u8, scratch: &mut Scratch) -> Result<()> {
     let (width, bits) = (header.size.width as usize, usize::from(header.bits));
-    let Scratch { pixels, samples } = scratch;
+    let Scratch { pixels, samples, .. } = scratch;
     samples.clear();
     room::reserve(samples, header.size.area() as usize)?;
     let mask = (1u16 << bits) as u8 - 1;
@@ -198,7 +215,7 @@ fn transparent(key: &[u8], bits: u8) -> Option<[u16; 3]> {
 }
 
 pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
-    let still = without_animation(bytes)?;
+    let (still, allow_truncated) = (without_animation(bytes)?, scratch.allow_truncated);
     let at = Cell::new(0);
     let mut reader = begin(&still, &at, header, Transformations::EXPAND | Transformations::STRIP_16)?;
     let (color, _) = reader.output_color_type();
@@ -207,8 +224,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     let is_colour = matches!(color, ColorType::Rgb | ColorType::Rgba);
     let target = if is_colour { &mut scratch.pixels } else { &mut scratch.samples };
     fit(target, length, 0)?;
-    reader.next_frame(target).map_err(|e| convert(e, &at))?;
-    reader.finish().map_err(|e| convert(e, &at))?;
+    read_pixels(&mut reader, &at, allow_truncated, target)?;
     match color {
         ColorType::Rgb => return Ok(PixelLayout::Rgb),
         ColorType::Rgba => {}

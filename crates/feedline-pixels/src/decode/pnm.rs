@@ -59,7 +59,7 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
     // Four bytes each for floats: no product below is larger.
     let count = count.ok_or_else(|| CODEC.unsupported("size does not fit memory"))? / 4;
     check_length(&map, data, count)?;
-    let Scratch { pixels, samples } = scratch;
+    let Scratch { pixels, samples, .. } = scratch;
     samples.clear();
     room::reserve(samples, count)?;
     match map.kind {

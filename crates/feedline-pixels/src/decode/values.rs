@@ -95,7 +95,7 @@ impl Stored {
 
     /// Samples out of pixels that have been decoded to `layout`, of which `channels` mean something.
     pub(super) fn of_pixels(layout: PixelLayout, channels: u8, scratch: &mut Scratch) -> Result<Self> {
-        let Scratch { pixels, samples } = scratch;
+        let Scratch { pixels, samples, .. } = scratch;
         let (step, kept) = (layout.bytes(), usize::from(channels).min(4));
         samples.clear();
         room::reserve(samples, pixels.len() / step * kept)?;
@@ -189,7 +189,7 @@ impl Stored {
         layout: PixelLayout,
         make: impl Fn(&Pixel) -> [u8; BYTES],
     ) -> Result<PixelLayout> {
-        let Scratch { pixels, samples } = scratch;
+        let Scratch { pixels, samples, .. } = scratch;
         let step = self.channels * self.number.bytes();
         pixels.clear();
         room::reserve(pixels, samples.len() / step * BYTES)?;
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     fn converted(stored: &Stored, samples: &[u8], mode: Mode) -> Result<(PixelLayout, Vec<u8>)> {
-        let mut scratch = Scratch { pixels: Vec::new(), samples: samples.to_vec() };
+        let mut scratch = Scratch { samples: samples.to_vec(), ..Scratch::default() };
         let layout = stored.convert(Codec::Png, mode, &mut scratch)?;
         Ok((layout, scratch.pixels))
     }

@@ -157,7 +157,7 @@ pub fn probe(bytes: &[u8]) -> Result<JpegHeader> {
 }
 
 /// An error for a file that was cut: it has no end-of-image marker.
-pub(crate) fn check_end(bytes: &[u8]) -> Result<()> {
+pub fn check_end(bytes: &[u8]) -> Result<()> {
     if scan::has_end(bytes) { Ok(()) } else { Err(truncated()) }
 }
 

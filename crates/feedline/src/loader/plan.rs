@@ -652,6 +652,9 @@ fn pixels_in_words(options: &LoaderOptions) -> String {
     if !options.exif_transpose {
         parts.push("not turned".to_owned());
     }
+    if options.allow_truncated {
+        parts.push("truncated files".to_owned());
+    }
     parts.extend(options.background.map(|colour| format!("on {colour:?}")));
     parts.join(", ")
 }

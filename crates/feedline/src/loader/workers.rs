@@ -58,6 +58,8 @@ pub(super) struct Worker {
     probed: SampleBuffer,
     image: ImageDecoder,
     values: ValueDecoder,
+    /// A JPEG with the end marker that its file lacks.
+    ended: Vec<u8>,
     /// What was drawn for each view of the image at hand, and the passes for it.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
@@ -83,6 +85,7 @@ impl Worker {
             probed: SampleBuffer::new(),
             image: ImageDecoder::new(max_pixels),
             values: ValueDecoder::new(max_pixels),
+            ended: Vec::new(),
             views: Vec::new(),
             targets: TargetRunner::new(max_pixels),
             max_pixels,
@@ -359,9 +362,11 @@ impl Worker {
         let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
         let picture = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
         let options = &run.plan.options;
+        let picture =
+            if options.allow_truncated { picture.with_end(&mut self.ended).map_err(bad)? } else { picture };
         let opened = picture.open().map_err(bad)?;
         let opened = if options.exif_transpose { opened } else { opened.as_stored() };
-        self.image.set_up(options.exif_transpose, options.background);
+        self.image.set_up(options);
         opened.check(self.max_pixels).map_err(bad)?;
         let size = opened.upright_size();
         let copies = |plan: usize| run.plan.images[plan].copies();
@@ -388,7 +393,7 @@ impl Worker {
         let Some(form) = views.values else {
             return render(run, image, planned, &opened, row, views).map_err(bad);
         };
-        self.values.turn_upright(options.exif_transpose);
+        self.values.set_up(options);
         render_values(run, &mut self.values, form, planned, &opened, row, views).map_err(bad)
     }
 }

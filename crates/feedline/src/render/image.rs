@@ -15,7 +15,7 @@ use feedline_pixels::{dct, yuv};
 
 use super::run::Runner;
 use crate::sample::{ImageEncoding, ImageMeta};
-use crate::spec::DecodeMode;
+use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
 
 /// One encoded image.
@@ -39,6 +39,19 @@ pub(crate) struct Opened<'a> {
 }
 
 impl<'a> StoredImage<'a> {
+    /// The same, with an end marker in `ended` if it is a JPEG that has none: what is missing becomes grey then, as in Pillow
+    /// with `LOAD_TRUNCATED_IMAGES`.
+    pub(crate) fn with_end(self, ended: &'a mut Vec<u8>) -> Result<Self> {
+        if !self.bytes.starts_with(&[0xff, 0xd8, 0xff]) || jpeg::check_end(self.bytes).is_ok() {
+            return Ok(self);
+        }
+        ended.clear();
+        reserve(ended, self.bytes.len() + 2)?;
+        ended.extend_from_slice(self.bytes);
+        ended.extend_from_slice(&[0xff, 0xd9]);
+        Ok(StoredImage { bytes: ended, index: &[], meta: self.meta })
+    }
+
     /// Looks at the header if the store does not know it already.
     pub(crate) fn open(&self) -> Result<Opened<'a>> {
         let meta = self.meta;
@@ -148,10 +161,11 @@ impl ImageDecoder {
         }
     }
 
-    /// Whether images are turned as their EXIF says, and the colour behind what is transparent.
-    pub(crate) fn set_up(&mut self, upright: bool, background: Option<[u8; 3]>) {
-        self.other.set_upright(upright);
-        self.other.set_background(background);
+    /// What the options say of image files.
+    pub(crate) fn set_up(&mut self, options: &LoaderOptions) {
+        self.other.set_upright(options.exif_transpose);
+        self.other.set_background(options.background);
+        self.other.set_allow_truncated(options.allow_truncated);
     }
 
     /// Decodes `picture` and runs `program` on it, into `out`.

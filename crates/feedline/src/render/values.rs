@@ -7,6 +7,7 @@ use feedline_pixels::{
 };
 
 use crate::field::{DType, MemoryFormat};
+use crate::spec::LoaderOptions;
 use crate::transform::{Program, Segment, Transform};
 
 /// What a field's numbers are and what they become.
@@ -172,9 +173,10 @@ impl ValueDecoder {
         }
     }
 
-    /// Whether images are turned as their EXIF says.
-    pub(crate) fn turn_upright(&mut self, upright: bool) {
-        self.decoder.set_upright(upright);
+    /// What the options say of image files.
+    pub(crate) fn set_up(&mut self, options: &LoaderOptions) {
+        self.decoder.set_upright(options.exif_transpose);
+        self.decoder.set_allow_truncated(options.allow_truncated);
     }
 
     /// Decodes an image file.

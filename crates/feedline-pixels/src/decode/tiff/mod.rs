@@ -113,7 +113,7 @@ pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Store
     let Some(stored) = numbers::stored(&directory, &layout)?.filter(|_| !bands.is_rgb()) else {
         return Ok(None);
     };
-    let Scratch { pixels, samples } = &mut *scratch;
+    let Scratch { pixels, samples, .. } = &mut *scratch;
     samples.clear();
     for band in 0..layout.bands() {
         let rows = layout.band_rows().min(layout.size.height as usize - band * layout.band_rows());
