@@ -228,10 +228,16 @@ def test_lossy_jpeg_2000(tmp_path):
 SEEDS = Path(__file__).parents[2] / "fuzz" / "seeds" / "images"
 
 
-@pytest.mark.parametrize(("name", "shape"), [("jxl.jxl", (0, 0, 3)), ("jxl-container.jxl", (0, 0, 3))])
-def test_jpeg_xl(tmp_path, name, shape):
+@pytest.mark.parametrize(
+    ("name", "shape", "mean"),
+    [("jxl.jxl", (80, 50, 3), [179.02, 166.30, 154.73]), ("jxl-container.jxl", (8, 8, 3), [0, 0, 0])],
+)
+def test_jpeg_xl(tmp_path, name, shape, mean):
+    """Sizes and mean colours are libjxl's."""
     data = (SEEDS / name).read_bytes()
-    assert decoded(data, tmp_path / "pack").shape == shape
+    image = decoded(data, tmp_path / "pack")
+    assert image.shape == shape
+    np.testing.assert_allclose(image.reshape(-1, 3).mean(0), mean, atol=0.5)
     with pytest.raises(fl.SampleError, match="JPEG XL"):
         decoded(data[: len(data) // 2], tmp_path / "cut")
 
