@@ -62,7 +62,7 @@ pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Store
     let palette = bitmap.palette(bytes)?;
     // As Pillow has it, a palette that is a ramp of greys means greys.
     let grey = |(at, [red, green, blue]): (usize, &[u8; 3])| {
-        let wanted = if bitmap.bits == 1 { at as u8 * 255 } else { at as u8 };
+        let wanted = if bitmap.bits == 1 && at > 0 { 255 } else { at as u8 };
         (*red, *green, *blue) == (wanted, wanted, wanted)
     };
     let ramp = palette.iter().enumerate().all(grey);
