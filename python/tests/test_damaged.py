@@ -76,7 +76,7 @@ def test_same_batches_every_run(folder, on_error):
             delivered = [index for batch, _ in first for index in batch]
             assert not set(delivered) & set(BAD)
             seen += [error["index"] for error in errors]
-            assert all(f"{error['index']:03}.jpg" in str(error["uri"]) for error in errors)
+            assert all(f"{error['index']:03}.jpg" in str(error) for error in errors)
         assert set(seen) == set(BAD)
 
 
@@ -94,7 +94,7 @@ def test_packing_leaves_them_out_and_says_so(folder, tmp_path):
         assert sum(len(batch["index"]) for batch in loader) == len(packed)
 
 
-@pytest.mark.parametrize(("check", "left"), [("none", 100), ("header", 96), ("decode", 90)])
+@pytest.mark.parametrize(("check", "left"), [("none", 100), ("header", 93), ("decode", 90)])
 def test_how_closely_packing_looks(folder, tmp_path, check, left):
     packed = fl.pack(folder, tmp_path / "pack", image="as-is", on_error="skip", check=check, progress=False)
     assert len(packed) == left
@@ -111,7 +111,8 @@ def test_verify_writes_a_list(folder, tmp_path, kind):
     command = [sys.executable, "-m", "feedline", "verify", str(folder), "--decode", "--report", str(report)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    rows = list(csv.DictReader(report.open())) if kind == "csv" else json.loads(report.read_text())
+    text = report.read_text()
+    rows = list(csv.DictReader(io.StringIO(text))) if kind == "csv" else json.loads(text)
     assert sorted(int(row["sample"]) for row in rows) == BAD
     assert all(row["reason"] for row in rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import feedline as fl
 import numpy as np
@@ -77,7 +78,9 @@ def test_modes_are_pillows_conversions(tmp_path, stored, mode):
     image = Image.fromarray(picture(3, 23, 31)).convert("RGBA")
     image.putalpha(Image.fromarray(RNG.integers(0, 256, (31, 23), dtype=np.uint8)))
     data = saved(image.convert(stored))
-    expected = np.asarray(Image.open(io.BytesIO(data)).convert(mode))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.asarray(Image.open(io.BytesIO(data)).convert(mode))
     expected = expected[..., None] if expected.ndim == 2 else expected
     dtype = "float32" if mode == "F" else "uint8"
     found = loaded(data, tmp_path, mode=mode, dtype=dtype, memory_format="channels_last")

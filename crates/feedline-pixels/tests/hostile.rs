@@ -86,7 +86,7 @@ fn seeds_decode() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
     for (name, bytes) in files(&folder) {
         if let Err(error) = Decoder::new().decode(&bytes) {
-            assert!(error.to_string().starts_with("unsupported AVIF"), "{name}: {error}");
+            assert!(error.to_string().starts_with("unsupported "), "{name}: {error}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn resample_wide(
         return Err(Error::Misuse("the image has another size than its geometry".into()));
     }
     let output = geometry.output();
-    let pixel = Pixel::new(from.layout);
+    let pixel = Pixel::new(from.layout, geometry);
     fit(out, output.area() as usize * from.layout.bytes(), 0)?;
     pixel.fill(geometry.fill, out);
     let Some(covered) = geometry.covered() else { return Ok(output) };
@@ -116,14 +116,17 @@ struct Pixel {
     number: Number,
     /// The last one is opacity.
     has_alpha: bool,
+    /// Colours count as much as they are opaque; not where they are only copied, which must not change them.
+    weighted: bool,
 }
 
 impl Pixel {
-    fn new(layout: PixelLayout) -> Self {
+    fn new(layout: PixelLayout, geometry: &Geometry) -> Self {
         let grey_alpha = layout == PixelLayout::Many { channels: 2, number: Number::U8 };
         let has_alpha = layout == PixelLayout::Rgba || grey_alpha;
         let number = layout.number();
-        Pixel { channels: layout.bytes() / number.bytes(), number, has_alpha }
+        let weighted = has_alpha && !geometry.is_copy();
+        Pixel { channels: layout.bytes() / number.bytes(), number, has_alpha, weighted }
     }
 
     fn rounded(&self, value: f64) -> f64 {
@@ -150,7 +153,7 @@ impl Pixel {
                 line.extend(row.as_chunks::<4>().0.iter().map(|v| f64::from(f32::from_ne_bytes(*v))));
             }
         }
-        if self.has_alpha {
+        if self.weighted {
             for pixel in line.chunks_exact_mut(self.channels) {
                 let [colours @ .., alpha] = pixel else { continue };
                 for colour in colours {
@@ -162,11 +165,11 @@ impl Pixel {
     }
 
     fn write(&self, values: &[f64], out: &mut [u8]) {
-        let alpha = if self.has_alpha { values[self.channels - 1] } else { 0.0 };
+        let alpha = if self.weighted { values[self.channels - 1] } else { 0.0 };
         for (channel, (value, place)) in
             values.iter().zip(out.chunks_exact_mut(self.number.bytes())).enumerate()
         {
-            let is_colour = self.has_alpha && channel + 1 < self.channels;
+            let is_colour = self.weighted && channel + 1 < self.channels;
             let divided = is_colour && alpha > 0.0 && alpha < 255.0;
             let value = if divided { (value * 255.0 / alpha).floor().min(255.0) } else { *value };
             match self.number {
