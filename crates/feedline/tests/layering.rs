@@ -48,7 +48,7 @@ const KERNELS: Table = &[
     ("histogram", &["colour", "cpu", "point", "view"]),
     ("blur", &["cpu", "room", "view"]),
     ("jpeg", &["cpu", "geometry", "turbo", "view"]),
-    ("dct", &["cpu", "jpeg", "turbo", "view"]),
+    ("dct", &["cpu", "jpeg", "room", "turbo", "view"]),
     ("yuv", &["cpu", "jpeg", "view"]),
     ("decode", &["jpeg", "orient", "room", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
