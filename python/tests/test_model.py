@@ -357,6 +357,11 @@ def test_bad_samples_are_left_out_or_replaced_as_in_the_model(partly_bad, block)
             raise
 
 
+def test_a_function_counts_substitutes_as_the_engine_does(partly_bad):
+    """Three samples at 23 positions: candidates that come again are no further tries."""
+    check_bad(BadWalk(partly_bad, 357))
+
+
 def check_bad(walk):
     """Whole epochs, batch by batch."""
     for epoch in (0, 3):

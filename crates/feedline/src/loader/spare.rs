@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::workers::{EpochRun, Worker};
+use super::workers::{CANDIDATES, EpochRun, Worker};
 use super::{Epoch, Shared};
 use crate::batch::{Batch, Budget, Ring, Sealed, Take};
 use crate::error::{Error, Result, Stage};
@@ -45,8 +45,7 @@ impl Spare {
     /// thread.
     pub fn substitute(&self, sample: u64, tries: u64) -> Result<Batch> {
         self.shared.check_process()?;
-        let positions = self.run.batches.positions;
-        let candidate = self.run.order.substitute_of(sample, positions, tries.saturating_sub(1));
+        let candidate = self.candidate(sample, tries.saturating_sub(1) as usize);
         let nobody = || self.error(sample, None, "the order has nobody else who could take its place");
         let run = self.single(candidate.ok_or_else(nobody)?);
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,6 +64,22 @@ impl Spare {
             (None, Some(error)) => Err(error),
             (None, None) => unreachable!("a row is done or has failed"),
         }
+    }
+
+    /// The `number`-th other sample among the candidates, each counted once, as the workers count them: an order may name
+    /// the same sample many times.
+    fn candidate(&self, bad: u64, number: usize) -> Option<u64> {
+        let mut seen = vec![bad];
+        for at in 0..CANDIDATES {
+            let sample = self.run.order.substitute_of(bad, self.run.batches.positions, at)?;
+            if !seen.contains(&sample) {
+                seen.push(sample);
+            }
+            if seen.len() > number + 1 {
+                return seen.last().copied();
+            }
+        }
+        None
     }
 
     /// Books samples that the consumer found bad in a batch of `rows` rows: each failure with its row, in order; `kept`

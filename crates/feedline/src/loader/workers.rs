@@ -30,7 +30,7 @@ const REPETITION: u64 = 0x61_6761_696e; // "again"
 const SUBSTITUTES: usize = 16;
 
 /// So many candidates are looked at to find them: an order may name the same sample many times.
-const CANDIDATES: u64 = 64;
+pub(super) const CANDIDATES: u64 = 64;
 
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.
 #[derive(Debug)]
