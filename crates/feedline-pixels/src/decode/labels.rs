@@ -9,7 +9,7 @@ use super::{Codec, Decoder, Header, Scratch, amount, png as png_file, pnm, probe
 use crate::{ImageRef, Orientation, PixelLayout, Result, fit};
 
 impl Decoder {
-    /// Decodes the numbers of an image, upright. Rows from `end` on may be left out, where the codec allows: what they hold is
+    /// Decodes the numbers of an image, upright unless [`set_upright`](Self::set_upright) says otherwise. Rows from `end` on may be left out, where the codec allows: what they hold is
     /// unspecified then. The layout is [`Index8`](PixelLayout::Index8), [`Grey8`](PixelLayout::Grey8) or
     /// [`Grey16`](PixelLayout::Grey16).
     pub fn decode_labels(&mut self, bytes: &[u8], end: u32) -> Result<ImageRef<'_>> {
@@ -22,7 +22,8 @@ impl Decoder {
                 format!("a mask has one number per pixel; this image has {} channels", header.channels);
             return Err(header.codec.unsupported(reason));
         }
-        let whole = header.orientation != Orientation::Upright;
+        let orientation = if self.upright_wanted { header.orientation } else { Orientation::Upright };
+        let whole = orientation != Orientation::Upright;
         let end = if whole { header.size.height } else { end.min(header.size.height) };
         let layout = match header.codec {
             Codec::Png => png_labels(bytes, &header, end, &mut self.scratch)?,
@@ -39,7 +40,7 @@ impl Decoder {
             }
         };
         let stored = view(&self.scratch.pixels, header.size, layout)?;
-        header.orientation.apply(stored, &mut self.upright)
+        orientation.apply(stored, &mut self.upright)
     }
 }
 
@@ -176,6 +177,25 @@ mod tests {
         let part = decoder.decode_labels(&bytes, 5).unwrap();
         assert!((0..5).all(|y| part.row(y) == [y as u8; 64]));
         assert_eq!(part.row(9), [0; 64]);
+    }
+
+    /// The same file with an EXIF chunk behind its header: to be turned by a quarter.
+    fn turned(png: &[u8]) -> Vec<u8> {
+        let chunk = b"eXIfII*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+        let mut crc = flate2::Crc::new();
+        crc.update(chunk);
+        let length = (chunk.len() as u32 - 4).to_be_bytes();
+        [&png[..33], &length, &chunk[..], &crc.sum().to_be_bytes(), &png[33..]].concat()
+    }
+
+    #[test]
+    fn masks_are_turned_only_where_images_are() {
+        let bytes = turned(&png(ColorType::Grayscale, BitDepth::Eight, None, &[1, 2, 3], (3, 1)));
+        let mut decoder = Decoder::new();
+        let image = decoder.decode_labels(&bytes, 3).unwrap();
+        assert_eq!((image.size.width, image.size.height), (1, 3));
+        decoder.set_upright(false);
+        assert_eq!(decoder.decode_labels(&bytes, 3).unwrap().row(0), [1, 2, 3]);
     }
 
     #[test]

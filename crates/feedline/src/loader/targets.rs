@@ -355,6 +355,7 @@ impl TargetRunner {
         if *buffer.value(target.field) == Value::Missing {
             return Err(missing(run, sample, target.field));
         }
+        self.labels.set_upright(run.plan.options.exif_transpose);
         let name = &run.dataset.schema().fields[target.field].name;
         let bad =
             |reason: String| Error::sample(run.locate(sample).with_field(name), Stage::Transform, reason);

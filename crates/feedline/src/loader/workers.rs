@@ -18,7 +18,7 @@ use crate::order::{Batches, Order};
 use crate::random::Draw;
 use crate::read::Prefetch;
 use crate::render::{ImageDecoder, Opened, Spent, StoredImage, ValueDecoder, ValueForm};
-use crate::sample::{FieldSet, ImageMeta, SampleBuffer, Value};
+use crate::sample::{FieldSet, ImageEncoding, ImageMeta, SampleBuffer, Value};
 use crate::source::while_wanted;
 use crate::spec::OnError;
 use crate::transform::{Params, Program, SampleKey};
@@ -274,8 +274,13 @@ impl Worker {
             Output::Valid { field } => {
                 row.dense(column)[0] = u8::from(*self.sample.value(field) != Value::Missing);
             }
-            Output::Bytes { field, direct: true } => return self.direct(run, sample, row, column, field),
-            Output::Bytes { field, direct: false } => put_bytes(run, &self.sample, field, row, column)?,
+            Output::Bytes { field, direct } => {
+                refuse_compact(run, sample, field)?;
+                if direct {
+                    return self.direct(run, sample, row, column, field);
+                }
+                put_bytes(run, &self.sample, field, row, column)?;
+            }
             Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
             Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
             Output::Image { .. } | Output::Target { .. } => unreachable!("pictures take their own way"),
@@ -586,6 +591,17 @@ fn planned(
     Err(format!(
         "the result of {height}x{width} (height x width) is over the limit of {max_pixels} pixels (max_pixels)"
     ))
+}
+
+/// Undecoded bytes are for other decoders, and none of them reads the compact form.
+fn refuse_compact(run: &EpochRun, sample: u64, field: usize) -> Result<()> {
+    let stored = run.dataset.format().image_meta(sample, field);
+    if stored.is_none_or(|meta| meta.encoding != ImageEncoding::Compact) {
+        return Ok(());
+    }
+    let place = run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
+    let reason = "stored as compact, which no other decoder reads; pack with image='jpeg' for decode='none'";
+    Err(Error::sample(place, Stage::Read, reason))
 }
 
 fn put_bytes(

@@ -37,6 +37,11 @@ impl LabelRunner {
         }
     }
 
+    /// Whether mask files are turned as their EXIF says; images and masks must agree on it.
+    pub(crate) fn set_upright(&mut self, upright: bool) {
+        self.decoder.set_upright(upright);
+    }
+
     /// Does to a mask what `program` does to its image of size `image`, into `out`.
     pub(crate) fn run(
         &mut self,
