@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import pickle
@@ -18,6 +17,7 @@ from unittest.mock import MagicMock
 import feedline as fl
 import numpy as np
 import pytest
+from engine_threads import engine_threads, eventually
 from feedline import samplers
 from feedline import transforms as T
 from feedline._options import DEFAULTS, REFUSED
@@ -147,24 +147,17 @@ def test_fields(tiny):
 @knob("num_workers")
 def test_num_workers(tiny):
     """this many threads run; results do not depend on it"""
-    before = threads()
+    before = engine_threads()
     with fl.Loader(tiny, num_workers=3, **CROP) as loader:
         running = iter(loader)
         next(running)
-        assert threads() - before == 3
+        assert len(engine_threads() - before) == 3
         assert loader.stats()["threads"] == 3
         del running
-    assert threads() == before
+    assert eventually(lambda: engine_threads() <= before)
     assert np.array_equal(first(tiny, num_workers=1)["image"], first(tiny, num_workers=5)["image"])
     with pytest.raises(fl.OptionError, match="num_workers"):
         fl.Loader(tiny, num_workers=100_000)
-
-
-def threads():
-    """How many of the engine's threads this process has."""
-    gc.collect()
-    tasks = Path("/proc/self/task").glob("*/comm")
-    return sum(task.read_text().startswith("feedline") for task in tasks)
 
 
 @knob("prefetch")
@@ -494,9 +487,10 @@ def test_persistent_workers(tiny):
     """threads stay between epochs, or end with each"""
     for keep in (True, False):
         with fl.Loader(tiny, num_workers=2, persistent_workers=keep, decode="none") as loader:
-            before = threads()
+            before = engine_threads()
             list(loader)
-            assert threads() - before == (2 if keep else 0)
+            want = 2 if keep else 0
+            assert eventually(lambda new=want, old=before: len(engine_threads() - old) == new)
 
 
 @knob("auto_tune")

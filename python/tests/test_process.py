@@ -13,30 +13,10 @@ import time
 
 import feedline as fl
 import pytest
+from engine_threads import engine_threads, eventually
 from feedline import transforms as T
 
 CROP = [T.CenterCrop(16)]
-
-
-def threads():
-    names = []
-    for task in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{task}/comm") as file:
-                names.append(file.read().strip())
-        except FileNotFoundError:
-            pass
-    # Network threads are the process's, not a loader's, and stay.
-    return sum(name.startswith("feedline-") and not name.startswith("feedline-net") for name in names)
-
-
-def eventually(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def total(loader):
@@ -88,32 +68,35 @@ def test_an_iteration_begun_before_a_fork_says_so(folder):
 
 
 def test_close_stops_all_threads(many):
+    before = engine_threads()
     loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3)
     iterator = iter(loader)
     next(iterator)
-    assert eventually(lambda: threads() >= 3)
+    assert eventually(lambda: len(engine_threads() - before) == 3)
     loader.close()
     del iterator
-    assert eventually(lambda: threads() == 0)
+    assert eventually(lambda: engine_threads() <= before)
 
 
 def test_garbage_collection_stops_all_threads(many):
+    before = engine_threads()
     loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3)
     for _ in loader:
         break
-    assert eventually(lambda: threads() >= 3)
+    assert eventually(lambda: len(engine_threads() - before) == 3)
     del loader
     gc.collect()
-    assert eventually(lambda: threads() == 0)
+    assert eventually(lambda: engine_threads() <= before)
 
 
 def test_threads_stay_between_epochs_unless_told_otherwise(many):
+    before = engine_threads()
     for persistent in (True, False):
         loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3, persistent_workers=persistent)
         total(loader)
-        assert eventually(lambda want=3 * persistent: threads() == want)
+        assert eventually(lambda want=3 * persistent: len(engine_threads() - before) == want)
         loader.close()
-        assert eventually(lambda: threads() == 0)
+        assert eventually(lambda: engine_threads() <= before)
 
 
 def test_ctrl_c_ends_a_wait_promptly(tmp_path):

@@ -280,8 +280,12 @@ TRAIN = """
             if len(losses) == stop:
                 os.kill(os.getpid(), 9)
     if rank == 0:
-        print(json.dumps(losses))
+        print(json.dumps(losses), flush=True)
     dist.destroy_process_group()
+    # gloo's threads may still hold tensors. Giving them back while the interpreter ends aborts the process: "terminate
+    # called without an active exception" (pytorch/pytorch#38228). So the interpreter does not end, the process does.
+    loader.close()
+    os._exit(0)
 """
 
 
