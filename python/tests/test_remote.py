@@ -165,7 +165,7 @@ def test_the_command_keeps_the_options_of_both_sides_apart(servers: Servers, ver
     assert wrong.returncode == 2
     assert "--storage" in wrong.stderr
     refused = command(verb[0], there, servers.folder / "x", *verb[1:], *source, *options, "--quiet")
-    assert "on this machine" in refused.stderr
+    assert "is a local path" in refused.stderr
 
 
 def test_python_keeps_the_options_of_both_sides_apart(servers: Servers, tmp_path: Path) -> None:

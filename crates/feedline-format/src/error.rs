@@ -1,5 +1,5 @@
-//! What can go wrong, and where. Every error names the place (uri, shard, sample, field, offset) as fields, so that
-//! Python, the command line and a log can each say it in their own way.
+//! What can go wrong, and where. Every error has its place (uri, shard, sample, field, offset) as fields, so that
+//! Python, the command line and a log can each format it in their own way.
 
 mod secret;
 
@@ -11,16 +11,16 @@ pub use secret::shown;
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where in the data something happened. Empty parts are unknown or do not apply.
+/// Where in the data something happened. Parts that are `None` are unknown or do not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// The data set, as the user named it.
     pub uri: String,
     /// The file or object inside it.
     pub shard: Option<String>,
-    /// The sample's index in the data set that was asked for it: what `batch["index"]` shows.
+    /// The sample's index in the data set that was asked for it, as in `batch["index"]`.
     pub sample: Option<u64>,
-    /// Its index in the data set it comes from; another one behind a selection or in a row of several sets.
+    /// The sample's index in the data set it comes from. Differs from `sample` behind a selection or a concatenation.
     pub source_sample: Option<u64>,
     /// The field of the sample.
     pub field: Option<String>,
@@ -34,19 +34,19 @@ impl Location {
         Location { uri: without_secrets(uri), ..Location::default() }
     }
 
-    /// The same, inside this file or object.
+    /// Adds the file or object.
     pub fn with_shard(mut self, shard: impl Into<String>) -> Self {
         self.shard = Some(without_secrets(shard));
         self
     }
 
-    /// The same, at this sample.
+    /// Adds the sample.
     pub fn with_sample(mut self, sample: u64) -> Self {
         self.sample = Some(sample);
         self
     }
 
-    /// The same for a data set in which the sample has index `sample`, whatever number its source gives it.
+    /// Sets `sample` to the index in an outer data set. The index in the inner one is kept as `source_sample`.
     #[must_use]
     pub fn seen_as(mut self, sample: u64) -> Self {
         self.source_sample = self.source_sample.or(self.sample).or(Some(sample));
@@ -54,13 +54,13 @@ impl Location {
         self
     }
 
-    /// The same, in this field.
+    /// Adds the field.
     pub fn with_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// The same, at this byte.
+    /// Adds the byte offset.
     pub fn with_offset(mut self, offset: u64) -> Self {
         self.offset = Some(offset);
         self
@@ -90,16 +90,16 @@ impl fmt::Display for Location {
     }
 }
 
-/// The step of the flow in which a sample failed.
+/// The stage in which a sample failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Stage {
-    /// Getting the bytes.
+    /// Reading the bytes.
     Read,
-    /// Making values of the bytes.
+    /// Decoding the bytes into values.
     Decode,
-    /// Changing the values.
+    /// Transforming the values.
     Transform,
     /// Putting the values into a batch.
     Batch,
@@ -116,26 +116,26 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What kind of trouble data make. Decisions are taken from this, never from an error's words.
+/// The kind of a data error. Code decides by this, never by the text of the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataCause {
-    /// The bytes are not what their format demands; they may have been damaged on the way.
+    /// The bytes break the rules of their format; they may have been damaged in transfer.
     #[default]
     Content,
-    /// No format, or more than one, recognises what is there.
+    /// No format, or more than one, recognises the data.
     Unrecognised,
-    /// Another process is writing there.
+    /// Another process is writing to the same place.
     Busy,
-    /// There is something at the destination that would have to be replaced.
+    /// The destination already contains something that would have to be replaced.
     Occupied,
 }
 
-/// What eases a loader's need of memory.
+/// How to make a loader use less memory.
 const MEMORY_HINT: &str =
     "a smaller batch_size, prefetch=1, memory_budget=..., or a Resize or crop in transforms";
 
-/// Anything feedline can fail with. Cheap to clone: the same failure may be both raised and listed in a report.
+/// Every error of feedline. Cheap to clone: the same failure may be both raised and listed in a report.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -146,10 +146,10 @@ pub enum Error {
         action: &'static str,
         /// Where.
         location: Box<Location>,
-        /// The system's own word.
+        /// The system's own error.
         source: Arc<std::io::Error>,
     },
-    /// The data are not what their format demands.
+    /// The data break the rules of their format.
     #[error("{location}: {reason}{}", hint_line(.hint))]
     Data {
         /// Where.
@@ -158,15 +158,15 @@ pub enum Error {
         reason: String,
         /// What to do about it; may be empty.
         hint: String,
-        /// What kind of trouble it is, for code that must decide.
+        /// The kind of the error, for code that must decide.
         cause: DataCause,
     },
-    /// One sample could not be made into its place in the batch.
+    /// One sample could not be read, decoded, transformed or put into its batch.
     #[error("{location}: cannot {stage} sample: {reason}")]
     Sample {
-        /// Which one.
+        /// Which sample.
         location: Box<Location>,
-        /// In which step.
+        /// In which stage.
         stage: Stage,
         /// Why.
         reason: String,
@@ -174,34 +174,34 @@ pub enum Error {
     /// More bad samples than the user allows.
     #[error("{reason}; the last one: {last}")]
     TooManyBadSamples {
-        /// Which limit was passed.
+        /// Which limit was exceeded.
         reason: String,
-        /// The failure that passed it.
+        /// The failure that exceeded it.
         last: Box<Error>,
     },
-    /// A setting that cannot be, alone or with the others.
+    /// An option that is not valid, alone or together with the others.
     #[error("{knob}: {reason}")]
     Option {
-        /// The setting's name.
+        /// Name of the option.
         knob: String,
-        /// Why not, and what would do.
+        /// Why it is not valid, and what would be.
         reason: String,
     },
-    /// The system has no memory left. Never a property of a sample: it is raised whatever `on_error` says.
-    #[error("out of memory: {bytes} bytes for {purpose} are not to be had\nhint: {MEMORY_HINT}")]
+    /// The system has no memory left. Never the fault of a sample: it is raised whatever `on_error` says.
+    #[error("out of memory: {bytes} bytes for {purpose} could not be allocated\nhint: {MEMORY_HINT}")]
     OutOfMemory {
-        /// How many were asked for; 0 where a library did not say.
+        /// Number of bytes that were requested; 0 if a library did not say.
         bytes: u64,
-        /// What for.
+        /// What the memory was for.
         purpose: String,
     },
-    /// A saved state that does not fit this loader.
+    /// A saved state that belongs to another loader or other data.
     #[error("saved state does not fit: {0}")]
     State(String),
-    /// No batch within the time the user set.
+    /// No batch arrived within the user's timeout.
     #[error("no batch within {seconds} s; {doing}")]
     Timeout {
-        /// The limit.
+        /// The timeout.
         seconds: f64,
         /// What the loader was waiting for.
         doing: String,
@@ -222,13 +222,13 @@ impl Error {
         Error::Storage { action, location: Box::new(location), source: Arc::new(source) }
     }
 
-    /// Data that break their format's rules.
+    /// Data that break the rules of their format.
     pub fn data(location: Location, reason: impl Into<String>) -> Self {
         let (location, reason) = (Box::new(location), without_secrets(reason));
         Error::Data { location, reason, hint: String::new(), cause: DataCause::Content }
     }
 
-    /// The same, with advice.
+    /// Adds a hint.
     pub fn with_hint(mut self, advice: impl Into<String>) -> Self {
         if let Error::Data { hint, .. } = &mut self {
             *hint = advice.into();
@@ -236,7 +236,7 @@ impl Error {
         self
     }
 
-    /// The same, of another kind of trouble.
+    /// Sets the kind of a data error.
     pub fn with_cause(mut self, kind: DataCause) -> Self {
         if let Error::Data { cause, .. } = &mut self {
             *cause = kind;
@@ -244,7 +244,7 @@ impl Error {
         self
     }
 
-    /// What kind of trouble data make; `None` for other errors.
+    /// The kind of a data error; `None` for other errors.
     pub fn cause(&self) -> Option<DataCause> {
         match self {
             Error::Data { cause, .. } => Some(*cause),
@@ -257,9 +257,9 @@ impl Error {
         Error::Sample { location: Box::new(location), stage, reason: without_secrets(reason.to_string()) }
     }
 
-    /// The same failure as one of a sample: `place` says which, the error's own place (file, offset) goes before it.
-    /// Storage that fails is not the sample's fault and stays what it is, with the sample named; so does a read that was
-    /// given up.
+    /// Turns the error into one of a sample. `place` says which sample; the error's own shard, field and offset are kept.
+    /// A storage error is not the sample's fault: it stays a storage error, with the sample named. Lack of memory and a
+    /// cancelled read stay as they are.
     pub fn of_sample(mut self, mut place: Location, stage: Stage) -> Self {
         let reason = match &mut self {
             Error::Storage { location, .. } | Error::Sample { location, .. } => {
@@ -278,8 +278,8 @@ impl Error {
         Error::sample(place, stage, reason)
     }
 
-    /// The same for a file that holds one sample and nothing else: if it is gone or may not be read, that is this
-    /// sample's fault. Anything else (a broken disk, a server that does not answer) is the storage's.
+    /// Blames the sample if its own file is missing or may not be read. For files that contain exactly one sample.
+    /// Any other error (a broken disk, a server that does not answer) stays a storage error.
     pub(crate) fn of_own_file(self) -> Self {
         use std::io::ErrorKind;
         let Error::Storage { action, location, source } = &self else { return self };
@@ -288,20 +288,21 @@ impl Error {
             | ErrorKind::UnexpectedEof
             | ErrorKind::IsADirectory
             | ErrorKind::NotADirectory => true,
-            // A store that refuses refuses everything; only the local system forbids single files.
+            // A remote store that denies access denies it for everything; only the local system does so for single
+            // files.
             ErrorKind::PermissionDenied => source.raw_os_error().is_some(),
             _ => false,
         };
         if own { Error::data((**location).clone(), format!("{action}: {source}")) } else { self }
     }
 
-    /// Whether a sample is to blame, and leaving it out would help: not a storage that fails, memory that
-    /// ends, nor a read given up.
+    /// Whether the sample is at fault and skipping it would help. Not so for failing storage, lack of memory or a
+    /// cancelled read.
     pub fn blames_sample(&self) -> bool {
         !matches!(self, Error::Storage { .. } | Error::OutOfMemory { .. } | Error::Closed(_))
     }
 
-    /// The same, where the data set in which it happened calls the sample `sample`.
+    /// Names the sample by its index in an outer data set.
     pub fn seen_as(mut self, sample: u64) -> Self {
         if let Error::Storage { location, .. }
         | Error::Data { location, .. }
@@ -312,22 +313,22 @@ impl Error {
         self
     }
 
-    /// Memory that was not to be had.
+    /// Memory that could not be allocated.
     pub fn out_of_memory(bytes: u64, purpose: impl Into<String>) -> Self {
         Error::OutOfMemory { bytes, purpose: purpose.into() }
     }
 
-    /// A setting that cannot be.
+    /// An option that is not valid.
     pub fn option(knob: impl Into<String>, reason: impl Into<String>) -> Self {
         Error::Option { knob: knob.into(), reason: without_secrets(reason) }
     }
 
-    /// Whether something was not there.
+    /// Whether a file or object was missing.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Error::Storage { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Where it happened, if it has a place.
+    /// Where it happened, if the error has a place.
     pub fn location(&self) -> Option<&Location> {
         match self {
             Error::Storage { location, .. }

@@ -1,11 +1,12 @@
-//! The lower half of feedline: where bytes live ([`source`]) and how samples are laid out ([`mod@format`]), with the
-//! words both halves share: [`field`] (what a field is), [`sample`] (one sample's values), [`error`] (what went wrong,
-//! and where).
+//! The lower half of feedline: where bytes are stored ([`source`]) and how samples are laid out ([`mod@format`]),
+//! with the types both halves share: [`field`] (what a field is), [`sample`] (one sample's values), [`error`] (what
+//! went wrong, and where).
 //!
-//! Users depend on the crate `feedline`, which re-exports what they need. This one is apart because it is large, has
-//! nothing to do with pixels, batches or threads, and is built once while the engine above it changes.
+//! Users depend on the crate `feedline`, which re-exports what they need. This crate is separate because it is large,
+//! has nothing to do with pixels, batches or threads, and is built once while the engine above it changes.
 
-/// Writes the `with_…` setters of options, all of one form. Options are `#[non_exhaustive]`: a new one breaks nobody.
+/// Writes the `with_…` setters of an options struct. Such structs are `#[non_exhaustive]`, so a new option breaks no
+/// caller.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {

@@ -1,5 +1,5 @@
-//! A sample that owns its values: for looking at single samples and for writing packs from a program. Loading goes
-//! through [`SampleBuffer`], which is reused and allocates nothing.
+//! A sample that owns its values, for looking at single samples and for writing packs from a program. Loading uses
+//! [`SampleBuffer`], which is reused and allocates nothing.
 
 use crate::error::{Error, Location, Result};
 use crate::sample::{DType, FieldSpec, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Schema, Value};
@@ -26,7 +26,7 @@ pub enum OwnedValue {
         bytes: Vec<u8>,
         /// Its seek index, empty if there is none.
         index: Vec<u8>,
-        /// What is known of it.
+        /// What is known about it.
         meta: ImageMeta,
     },
     /// [`Kind::Array`].
@@ -79,7 +79,7 @@ impl Sample {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
-    /// The schema of a data set of which this is the first sample: its fields, none optional.
+    /// The schema of a data set whose first sample this is: the sample's fields, none optional.
     pub fn schema(&self) -> Result<Schema> {
         let spec = |(name, value): &(String, OwnedValue)| match value.kind() {
             Some(kind) => Ok(FieldSpec::new(name, kind)),
@@ -106,7 +106,7 @@ impl Sample {
         Ok(Sample { fields })
     }
 
-    /// Copies the values into `buffer` in the order of `schema`; says which field does not fit.
+    /// Copies the values into `buffer` in the order of `schema`. The error names the field that does not fit.
     pub(crate) fn to_buffer(&self, schema: &Schema, buffer: &mut SampleBuffer) -> Result<(), String> {
         buffer.reset(schema.fields.len());
         for (name, value) in &self.fields {

@@ -1,10 +1,10 @@
-//! The nouns every stage shares: one sample's values, and where bytes lie. What a field is, `field` says.
+//! Types that every stage shares: one sample's values, and ranges of bytes. `field` defines what a field is.
 
 use std::ops::Range;
 
 pub use crate::field::{DType, FieldSpec, ImageEncoding, ImageMeta, Kind, Schema};
 
-/// At most this many dimensions in an array field (numpy's own limit was 32 for decades; nobody stores more than 8).
+/// Maximum number of dimensions of an array field (numpy's own limit was 32 for decades; nobody stores more than 8).
 pub const MAX_DIMENSIONS: usize = 8;
 
 /// One field's value in a [`SampleBuffer`]; ranges point into the buffer's arena.
@@ -25,7 +25,7 @@ pub enum Value {
         bytes: Range<usize>,
         /// Its seek index, empty if there is none.
         index: Range<usize>,
-        /// What the store knows of it.
+        /// What is known about it without decoding.
         meta: ImageMeta,
     },
     /// [`Kind::Array`].
@@ -41,14 +41,14 @@ pub enum Value {
     },
 }
 
-/// What unwinds out of [`SampleBuffer::reserve`] when there is no memory.
+/// The panic payload of [`SampleBuffer::reserve`] when there is no memory.
 #[derive(Debug)]
 pub struct NoRoom {
-    /// How many bytes were asked for.
+    /// Number of bytes that were requested.
     pub bytes: u64,
 }
 
-/// One sample's values. Owned by a worker and reused: in steady state reading a sample allocates nothing.
+/// One sample's values. Owned by a worker and reused, so that reading a sample usually allocates nothing.
 #[derive(Debug, Default)]
 pub struct SampleBuffer {
     arena: Vec<u8>,
@@ -70,10 +70,11 @@ impl SampleBuffer {
         self.values.resize(fields, Value::Missing);
     }
 
-    /// Room for `length` more bytes: their range, for a [`Value`], and the bytes themselves, to be overwritten.
+    /// Reserves `length` more bytes. Returns their range, for a [`Value`], and the bytes themselves, to be
+    /// overwritten.
     ///
-    /// The arena only ever grows and is not cleared between samples, so the bytes may be an earlier sample's until
-    /// they are written; whoever asks for room fills it or reports an error.
+    /// The arena only ever grows and is not cleared between samples. Until the bytes are written they may be those of
+    /// an earlier sample, so the caller must fill them or report an error.
     pub fn reserve(&mut self, length: usize) -> (Range<usize>, &mut [u8]) {
         let start = self.used;
         let end = start.saturating_add(length);
@@ -84,8 +85,8 @@ impl SampleBuffer {
         (start..end, &mut self.arena[start..end])
     }
 
-    /// Formats take room wherever they read a length, and none could go on without it: what is not to be had leaves by
-    /// unwinding, without a panic's message, and is an error again in [`Dataset::read`](crate::Dataset::read).
+    /// Formats reserve bytes wherever they read a length, and cannot continue without them. A failed allocation
+    /// therefore unwinds, without a panic message, and becomes an error in [`Dataset::read`](crate::Dataset::read).
     fn grow(&mut self, end: usize) {
         let more = end - self.arena.len();
         if self.arena.try_reserve(more).is_err() {
@@ -94,14 +95,14 @@ impl SampleBuffer {
         self.arena.resize(end, 0);
     }
 
-    /// Copies `bytes` in and gives their range.
+    /// Copies `bytes` in and returns their range.
     pub fn append(&mut self, bytes: &[u8]) -> Range<usize> {
         let (range, room) = self.reserve(bytes.len());
         room.copy_from_slice(bytes);
         range
     }
 
-    /// Bytes handed out since the last reset.
+    /// Number of bytes reserved since the last reset.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -122,7 +123,7 @@ impl SampleBuffer {
     }
 
     /// Replaces the values by new ones made of the old: each new field takes the first of its candidates that the
-    /// sample has. How a view renames and picks without copying bytes.
+    /// sample has. Views rename and select fields this way without copying bytes.
     pub(crate) fn rearrange<'a>(&mut self, fields: impl Iterator<Item = &'a [usize]>) {
         let (values, spare) = (&self.values, &mut self.spare);
         spare.clear();
@@ -133,18 +134,18 @@ impl SampleBuffer {
         std::mem::swap(&mut self.values, &mut self.spare);
     }
 
-    /// The bytes of a range handed out by [`reserve`](Self::reserve).
+    /// The bytes of a range returned by [`reserve`](Self::reserve).
     pub fn bytes(&self, range: &Range<usize>) -> &[u8] {
         &self.arena[range.clone()]
     }
 
-    /// The same, to be changed in place.
+    /// The same bytes, mutable.
     pub(crate) fn bytes_mut(&mut self, range: &Range<usize>) -> &mut [u8] {
         &mut self.arena[range.clone()]
     }
 }
 
-/// At most this many fields in a data set. A bound keeps [`FieldSet`] free of allocation, as views make one per read.
+/// Maximum number of fields of a data set. The bound keeps [`FieldSet`] free of allocation; views make one per read.
 pub const MAX_FIELDS: usize = 1024;
 
 /// Which fields of a format a caller wants, by position in its [`Schema`].
@@ -190,21 +191,22 @@ impl FieldSet {
     }
 }
 
-/// A run of bytes in one object of a source. `object` counts in the order of the format's own object list.
+/// A range of bytes in one object of a source. `object` is an index into the format's own list of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Which object.
+    /// Index of the object.
     pub object: u32,
-    /// Which bytes of it.
+    /// The bytes of that object.
     pub range: Range<u64>,
 }
 
-/// 128 bits that change when the data change.
+/// A 128-bit hash that changes when the data change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
 impl Fingerprint {
-    /// The fingerprint of these pieces; each is hashed with its length, so that pieces cannot run together.
+    /// The fingerprint of these pieces. Each piece is hashed with its length, so that moving a boundary changes the
+    /// result.
     pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for piece in pieces {

@@ -1,5 +1,5 @@
-//! An S3 bucket in memory that takes any key (a folder on disk cannot hold `x/`, `a//b` or `..`) and remembers what it was
-//! asked. Signatures are not looked at; a rule may refuse.
+//! An S3 bucket in memory that accepts any key (a folder on disk cannot hold `x/`, `a//b` or `..`) and records its
+//! requests. Signatures are not checked; a rule may refuse requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::head::Head;
 use crate::proxy::Request;
 
-/// What to answer instead of serving: a status line (`401 Unauthorized`) and further headers.
+/// An answer instead of the object: a status line (`401 Unauthorized`) and further headers.
 pub type Refusal = (&'static str, Vec<(&'static str, String)>);
 
 type Rule = Box<dyn FnMut(&Request) -> Option<Refusal> + Send>;
 
-/// A running server with one bucket, called `bucket`; a web server sees its keys below `/bucket/`.
+/// A running server with one bucket, called `bucket`; web clients see its keys below `/bucket/`.
 pub struct Bucket {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -68,17 +68,17 @@ impl Bucket {
         Bucket { address, shared }
     }
 
-    /// Puts an object.
+    /// Stores an object.
     pub fn put(&self, key: &str, bytes: &[u8]) {
         lock(&self.shared.objects).insert(key.to_owned(), bytes.to_vec());
     }
 
-    /// From now on, `rule` says what to refuse.
+    /// Sets the rule that refuses requests from now on.
     pub fn set(&self, rule: impl FnMut(&Request) -> Option<Refusal> + Send + 'static) {
         *lock(&self.shared.rule) = Box::new(rule);
     }
 
-    /// What it was asked so far.
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Request> {
         lock(&self.shared.asked).clone()
     }
@@ -113,7 +113,7 @@ impl Shared {
             let head = match Head::read(&mut reading) {
                 Ok(Some(head)) => head,
                 Ok(None) => return Ok(()),
-                // As web servers answer to what is not http.
+                // Web servers answer like this to what is not http.
                 Err(_) => return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
             };
             let mut body = Vec::new();
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Several at once; keys with escaped characters are left.
+    /// Removes several objects at once; keys with escaped characters are not removed.
     fn delete(&self, body: &str) -> Answer {
         let keys = body.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
         let mut done = String::new();
@@ -267,7 +267,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Percent signs and plus undone.
+/// Decodes percent signs and plus.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);

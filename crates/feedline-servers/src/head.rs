@@ -9,7 +9,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// `None` at the end of the connection.
+    /// Reads a head; `None` at the end of the connection.
     pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
         let mut first = String::new();
         if from.read_line(&mut first)? == 0 {

@@ -1,6 +1,6 @@
-//! Servers for tests, on loopback: S3 (the `s3s-fs` crate, over a folder), plain http with ranges (`tower-http`, over a
-//! folder), a [`FaultProxy`] in front of either that delays, throttles, cuts, corrupts and refuses as it is told, and a
-//! [`Bucket`] in memory that takes any key.
+//! Servers for tests, on loopback: S3 (the `s3s-fs` crate, over a folder), plain http with ranges (`tower-http`, over
+//! a folder), a [`FaultProxy`] in front of either that delays, throttles, cuts, corrupts and refuses answers, and a
+//! [`Bucket`] in memory that accepts any key.
 //!
 //! Everything stops when the value is dropped.
 
@@ -42,7 +42,7 @@ impl Server {
         Server::s3_at(folder, 0)
     }
 
-    /// The same, on a port of one's choice.
+    /// The same, on a given port.
     pub fn s3_at(folder: &Path, port: u16) -> Server {
         Server::start_s3(port, S3ServiceBuilder::new(files(folder)))
     }
@@ -71,7 +71,7 @@ impl Server {
         Server::http_at(folder, 0)
     }
 
-    /// The same, on a port of one's choice.
+    /// The same, on a given port.
     pub fn http_at(folder: &Path, port: u16) -> Server {
         let files = tower_http::services::ServeDir::new(folder);
         Server::start(port, move |socket| {

@@ -14,13 +14,13 @@ use crate::head::Head;
 pub enum Fault {
     /// Nothing.
     None,
-    /// Begin the answer so many milliseconds later.
+    /// Delay the answer by this many milliseconds.
     Delay(u64),
-    /// Pass on so many bytes per second.
+    /// Pass on this many bytes per second.
     Throttle(u64),
-    /// End the connection in order after so many bytes of body.
+    /// Close the connection properly after this many bytes of the body.
     Truncate(u64),
-    /// Reset the connection after so many bytes of body.
+    /// Reset the connection after this many bytes of the body.
     Reset(u64),
     /// Flip a bit of this byte of the body.
     Corrupt(u64),
@@ -36,16 +36,16 @@ pub enum Fault {
     Missing,
     /// `301 Moved Permanently` without a location, as S3 answers in the wrong region.
     WrongRegion,
-    /// Another ETag and time of change, as if the object had been replaced.
+    /// Another ETag and modification time, as if the object had been replaced.
     OtherVersion,
-    /// Nothing comes after so many bytes of body, and the connection stays open.
+    /// Send nothing after this many bytes of the body, and keep the connection open.
     Stall(u64),
 }
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// How many requests came before it.
+    /// Number of requests before it.
     pub number: u64,
     /// `GET`, `HEAD`, `PUT`, …
     pub method: String,
@@ -66,7 +66,7 @@ impl Request {
 
 type Rule = Box<dyn FnMut(&Request) -> Fault + Send>;
 
-/// A proxy in front of a server. Every request is shown to the rule, which says what to do with the answer.
+/// A proxy in front of a server. A rule decides for every request what to do with the answer.
 pub struct FaultProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// What went through.
+/// Counts of what passed through.
 #[derive(Debug, Default)]
 pub struct Counts {
     requests: AtomicU64,
@@ -88,17 +88,17 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Requests so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Answers that were tampered with.
+    /// Number of answers that were changed.
     pub fn faults(&self) -> u64 {
         self.faults.load(Ordering::Relaxed)
     }
 
-    /// Bytes of bodies passed on.
+    /// Number of bytes of bodies passed on.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -116,7 +116,7 @@ impl FaultProxy {
         FaultProxy::at(upstream, 0)
     }
 
-    /// The same, on a port of one's choice.
+    /// The same, on a given port.
     pub fn at(upstream: SocketAddr, port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -149,12 +149,12 @@ impl FaultProxy {
         self.address
     }
 
-    /// From now on, `rule` decides.
+    /// Sets the rule from now on.
     pub fn set(&self, rule: impl FnMut(&Request) -> Fault + Send + 'static) {
         *self.shared.rule.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
     }
 
-    /// What went through so far.
+    /// Counts so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }
@@ -168,17 +168,17 @@ impl Drop for FaultProxy {
     }
 }
 
-/// A rule that draws faults at random, the same for the same seed and the same order of requests.
+/// A rule that draws faults at random: the same ones for the same seed and order of requests.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
-    /// One answer in so many is tampered with.
+    /// One answer in this many gets a fault.
     one_in: u64,
     faults: Vec<Fault>,
 }
 
 impl Random {
-    /// Tampers with one answer in `one_in`.
+    /// Gives one answer in `one_in` a fault.
     pub fn new(seed: u64, one_in: u64, faults: &[Fault]) -> Self {
         Random { state: seed ^ 0x9e37_79b9_7f4a_7c15, one_in, faults: faults.to_vec() }
     }
@@ -215,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// One request and its answer; whether the connection goes on.
+    /// Handles one request and its answer; returns whether the connection stays open.
     fn exchange(&self, mut head: Head, body: &mut impl Read, client: &TcpStream) -> io::Result<bool> {
         let fault = self.judge(&head);
         let mut upstream = TcpStream::connect(self.upstream)?;
@@ -242,7 +242,7 @@ impl Shared {
         let mut client = client;
         let length = if only_head { 0 } else { head.length() };
         if chunked {
-            // Its end is the end of the connection, which the client must see too.
+            // This body ends with the connection, so the client's connection must be closed too.
             head.set("Connection", "close".to_owned());
             head.write(&mut client)?;
             io::copy(&mut answer, &mut client)?;
@@ -269,7 +269,7 @@ impl Shared {
         fault
     }
 
-    /// Passes the body on, tampered with; whether the connection goes on.
+    /// Passes the body on, with the fault; returns whether the connection stays open.
     fn pass(
         &self,
         fault: Fault,
@@ -307,11 +307,11 @@ impl Shared {
         Ok(true)
     }
 
-    /// The end of an answer that is not to arrive whole.
+    /// Ends an answer that is not to arrive whole.
     fn stop(&self, fault: Fault, client: &TcpStream) -> io::Result<bool> {
         match fault {
             Fault::Stall(_) => {
-                // Until the client gives up or the proxy is gone.
+                // Until the client closes the connection or the proxy is dropped.
                 client.set_read_timeout(Some(Duration::from_millis(50)))?;
                 let mut byte = [0];
                 while !self.stopped.load(Ordering::Relaxed) {

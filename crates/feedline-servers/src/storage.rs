@@ -1,6 +1,6 @@
-//! `s3s-fs`, but for the bodies of answers, which it reads and sends 4 KiB at a time. Such a body costs the server ten times
-//! and the client twice the CPU time of one in pieces of the size that real stores send: it can serve 150 MB/s here, and a
-//! benchmark of something faster would measure nothing else.
+//! `s3s-fs` with larger pieces of bodies: its own are 4 KiB. Such a body costs the server ten times, and the client
+//! twice, the CPU time of a body in pieces of the usual size. It can serve 150 MB/s here, and a benchmark of
+//! something faster would measure nothing else.
 
 use std::path::PathBuf;
 

@@ -258,7 +258,7 @@ fn faults_that_do_not_pass_are_one_clear_error_within_the_stated_time() {
     let proxy = FaultProxy::new(server.address());
     let limits = [("stall_timeout", "0.3"), ("retry_seconds", "1.5")];
     for (fault, word) in [
-        (Fault::Stall(10), "no byte came"),
+        (Fault::Stall(10), "no bytes received"),
         (Fault::Truncate(10), "end of file"),
         (Fault::SlowDown, "503"),
         (Fault::Denied, "403"),

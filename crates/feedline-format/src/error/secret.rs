@@ -1,9 +1,10 @@
-//! What may be shown of an address. Secrets travel in addresses (`user:password@`, `?sig=…`) and come back in other
-//! people's messages; everything that is shown, logged or kept passes here, where errors and places are made.
+//! Removes secrets from addresses. Addresses contain secrets (`user:password@`, `?sig=…`), and other libraries repeat
+//! them in their messages. Everything that is shown, logged or stored passes through here when errors and locations
+//! are made.
 
 use std::borrow::Cow;
 
-/// Parameters whose values open doors, wherever they stand.
+/// Parameters whose values are secret, wherever they occur.
 const PARAMETERS: [&str; 12] = [
     "x-amz-signature",
     "x-amz-credential",
@@ -19,15 +20,15 @@ const PARAMETERS: [&str; 12] = [
     "password",
 ];
 
-/// What stands in a secret's place.
+/// Printed instead of a secret.
 const HIDDEN: &str = "…";
 
-/// Where an address ends in a text.
+/// Whether an address in a text ends before this character.
 fn ends(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`')
 }
 
-/// A text without the secrets of the addresses in it.
+/// Returns the text without the secrets of the addresses in it.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let suspicious = |word: &str| text.contains(word);
     if !["://", "=", "earer ", "asic "].iter().any(|word| suspicious(word)) {
@@ -51,23 +52,23 @@ fn hide_in_addresses(text: &str) -> String {
     out + rest
 }
 
-/// What comes after `://`, without user and query.
+/// The part of an address after `://`, without user and query.
 fn plain_address(address: &str, web: bool) -> String {
     let host_end = address.find(['/', '?', '#']).unwrap_or(address.len());
     let (host, path) = address.split_at(host_end);
     let host = match host.rsplit_once('@') {
-        // Azure's container stands there too, without a colon.
+        // Azure writes the container there too, without a colon.
         Some((user, host)) if web || user.contains(':') => host,
         _ => host,
     };
     match path.split_once('?') {
-        // Elsewhere a question mark may be a pattern's.
+        // In other schemes a question mark may be part of a glob pattern.
         Some((path, query)) if web || query.contains('=') => format!("{host}{path}?{HIDDEN}"),
         _ => format!("{host}{path}"),
     }
 }
 
-/// `?name=value` and `&name=value` outside of whole addresses.
+/// Hides the values of `?name=value` and `&name=value` outside of whole addresses.
 fn hide_parameters(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(['?', '&', ';']) {
@@ -84,7 +85,7 @@ fn hide_parameters(text: &str) -> String {
     out + rest
 }
 
-/// What comes after `Bearer ` and `Basic `.
+/// Hides the token after `Bearer ` and `Basic `.
 fn hide_words(text: &str) -> String {
     let mut out = text.to_owned();
     for word in ["Bearer ", "bearer ", "Basic ", "basic "] {
@@ -92,7 +93,7 @@ fn hide_words(text: &str) -> String {
         while let Some(at) = out[from..].find(word) {
             let start = from + at + word.len();
             let end = out[start..].find(ends).map_or(out.len(), |length| start + length);
-            // Shorter ones are words.
+            // Shorter strings are ordinary words.
             if end - start >= 12 {
                 out.replace_range(start..end, HIDDEN);
             }

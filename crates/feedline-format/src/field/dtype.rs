@@ -24,7 +24,7 @@ pub enum DType {
     F64,
 }
 
-/// Everything that is known of an element type.
+/// Everything that is known about an element type.
 struct Row {
     dtype: DType,
     /// As NumPy spells it (`bfloat16` is torch's and `ml_dtypes`').
@@ -32,24 +32,25 @@ struct Row {
     size: usize,
     /// NumPy's type string, little-endian; `None` where NumPy lacks the type.
     numpy: Option<&'static str>,
-    /// `DLDataTypeCode`.
+    /// The `DLDataTypeCode`.
     dlpack: u8,
-    /// Arrow has no bfloat16: the 16 bits are stored as unsigned numbers, and a note says what they are.
+    /// Arrow has no bfloat16: the 16 bits are stored as unsigned integers, and the field's metadata says what they
+    /// are.
     arrow: DataType,
     /// The code in a dynamic array of an MDS shard.
     mds: Option<u8>,
-    /// litdata's numbers for NumPy's types; the last is the one that its writer takes.
+    /// litdata's numbers for NumPy's types; the last one is what its writer uses.
     litdata_numpy: &'static [u32],
-    /// litdata's numbers for torch's types; the last is the one that its writer takes.
+    /// litdata's numbers for torch's types; the last one is what its writer uses.
     litdata_torch: &'static [u32],
-    /// What the pixel kernels call it, if they write it.
+    /// Name of the type in the pixel kernels, if they can write it.
     kernel: Option<Dtype>,
 }
 
-/// In the order of the codes in packs, which is the order of the variants.
+/// Sorted by the codes in packs, which is also the order of the variants.
 #[rustfmt::skip]
 static TABLE: [Row; 13] = [
-    // numpy 1's own list, which litdata before 0.2.12 counted in, has two types more before bool: 15.
+    // litdata before 0.2.12 used numpy 1's own list, which has two more types before bool: 15.
     Row { dtype: DType::Bool, name: "bool",     size: 1, numpy: Some("|b1"), dlpack: 6, arrow: DataType::Boolean, mds: None,     litdata_numpy: &[15, 13], litdata_torch: &[19],     kernel: None },
     Row { dtype: DType::U8,   name: "uint8",    size: 1, numpy: Some("|u1"), dlpack: 1, arrow: DataType::UInt8,   mds: Some(8),  litdata_numpy: &[4],      litdata_torch: &[11],     kernel: Some(Dtype::U8) },
     Row { dtype: DType::U16,  name: "uint16",   size: 2, numpy: Some("<u2"), dlpack: 1, arrow: DataType::UInt16,  mds: Some(16), litdata_numpy: &[5],      litdata_torch: &[20],     kernel: None },
@@ -68,7 +69,7 @@ static TABLE: [Row; 13] = [
 super::spelled_by_name!(DType, "element type");
 
 impl DType {
-    /// All of them, in the order of their codes in packs.
+    /// All element types, sorted by their codes in packs.
     pub const ALL: [DType; 13] = [
         DType::Bool,
         DType::U8,
@@ -89,7 +90,7 @@ impl DType {
         &TABLE[self as usize]
     }
 
-    /// The first type whose row is like this.
+    /// The first type whose row matches.
     fn find(like: impl Fn(&Row) -> bool) -> Option<Self> {
         TABLE.iter().find(|row| like(row)).map(|row| row.dtype)
     }
@@ -130,12 +131,12 @@ impl DType {
         self.row().dlpack
     }
 
-    /// What Arrow stores elements as.
+    /// The Arrow type in which elements are stored.
     pub(crate) fn arrow(self) -> DataType {
         self.row().arrow.clone()
     }
 
-    /// The type of numbers that Arrow stores so.
+    /// The element type that Arrow stores as `stored`.
     pub(crate) fn from_arrow(stored: &DataType) -> Option<Self> {
         DType::find(|row| row.arrow == *stored)
     }
@@ -150,12 +151,12 @@ impl DType {
         DType::find(|row| row.mds == Some(code))
     }
 
-    /// litdata's numbers for this type: NumPy's, torch's. The last is the one that its writer takes.
+    /// litdata's numbers for this type: NumPy's and torch's. The last one is what its writer uses.
     pub(crate) fn litdata(self) -> (&'static [u32], &'static [u32]) {
         (self.row().litdata_numpy, self.row().litdata_torch)
     }
 
-    /// What the pixel kernels call this type; `None` if images cannot have it.
+    /// Name of this type in the pixel kernels; `None` if images cannot have it.
     pub fn kernel(self) -> Option<Dtype> {
         self.row().kernel
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How an image field's bytes are to be read, and what a pack may be asked to store.
+/// How the bytes of an image field are read, and what a pack can store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 #[non_exhaustive]
@@ -17,25 +17,26 @@ pub enum ImageEncoding {
     Yuv420,
     /// Quantised DCT coefficients of a JPEG (`feedline_pixels::dct`).
     Dct,
-    /// The same as bit planes, with what gives the JPEG file back (`feedline_pixels::dct::compact`).
+    /// The same coefficients as bit planes, with what is needed to restore the JPEG file
+    /// (`feedline_pixels::dct::compact`).
     Compact,
 }
 
-/// Everything that is known of an encoding.
+/// Everything that is known about an encoding.
 struct Row {
-    /// As users ask for it when they pack.
+    /// The name that users write when they pack.
     name: &'static str,
-    /// As reports call what is found.
+    /// The name in reports.
     found: &'static str,
     /// One line for the command's help.
     about: &'static str,
     /// Whether the bytes are a file that other programs read.
     is_file: bool,
-    /// About how many times as large as the usual JPEG file.
+    /// Approximate size relative to a usual JPEG file.
     growth: f64,
 }
 
-/// In the order of the codes in packs, which is the order of the variants.
+/// Sorted by the codes in packs, which is also the order of the variants.
 static TABLE: [Row; 6] = [
     Row {
         name: "as-is",
@@ -51,7 +52,7 @@ static TABLE: [Row; 6] = [
         is_file: true,
         growth: 1.05,
     },
-    // Photographs take about a tenth of their pixels' bytes as JPEG, and half of their coefficients'.
+    // A photograph's JPEG has about a tenth of the bytes of its pixels, and half of those of its coefficients.
     Row { name: "rgb", found: "rgb", about: "Raw pixels", is_file: false, growth: 10.0 },
     Row {
         name: "yuv420",
@@ -79,7 +80,7 @@ static TABLE: [Row; 6] = [
 super::spelled_by_name!(ImageEncoding, "way to store images");
 
 impl ImageEncoding {
-    /// All of them, in the order of their codes in packs.
+    /// All encodings, sorted by their codes in packs.
     pub const ALL: [ImageEncoding; 6] = [
         ImageEncoding::File,
         ImageEncoding::Jpeg,
@@ -93,12 +94,12 @@ impl ImageEncoding {
         &TABLE[self as usize]
     }
 
-    /// The name by which users ask for it when they pack (`as-is`, `jpeg`, …).
+    /// The name that users write when they pack (`as-is`, `jpeg`, …).
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The name by which reports call stored bytes (`file`, `jpeg`, …).
+    /// The name in reports (`file`, `jpeg`, …).
     pub fn found_as(self) -> &'static str {
         self.row().found
     }
@@ -113,7 +114,7 @@ impl ImageEncoding {
         self.row().is_file
     }
 
-    /// About how many times as large as the JPEG files of the same photographs.
+    /// Approximate size relative to the JPEG files of the same photographs.
     pub fn growth(self) -> f64 {
         self.row().growth
     }
@@ -129,14 +130,14 @@ impl ImageEncoding {
     }
 }
 
-/// What is known of a stored image without looking at its bytes. Zero width means: not known, look.
+/// What is known about a stored image without looking at its bytes. A width of 0 means that the bytes must be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageMeta {
     /// How to read the bytes.
     pub encoding: ImageEncoding,
-    /// Stored width in pixels (before any EXIF turn), or 0.
+    /// Stored width in pixels (before any EXIF rotation), or 0.
     pub width: u32,
-    /// Stored height in pixels (before any EXIF turn), or 0.
+    /// Stored height in pixels (before any EXIF rotation), or 0.
     pub height: u32,
     /// Channels of the stored image, or 0.
     pub channels: u8,
@@ -145,7 +146,7 @@ pub struct ImageMeta {
 }
 
 impl ImageMeta {
-    /// Nothing known but that it is an image file.
+    /// An image file of which nothing is known.
     pub const UNKNOWN: ImageMeta =
         ImageMeta { encoding: ImageEncoding::File, width: 0, height: 0, channels: 0, orientation: 0 };
 

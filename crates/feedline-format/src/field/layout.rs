@@ -1,4 +1,4 @@
-//! How the dimensions of an image tensor lie.
+//! Order of the dimensions of an image tensor.
 
 use feedline_pixels::TensorLayout;
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ pub enum MemoryFormat {
     ChannelsLast,
 }
 
-/// Name and the kernels' own word, in the order of the variants.
+/// Name, and the kernels' own value, in the order of the variants.
 static TABLE: [(&str, TensorLayout); 2] =
     [("channels_first", TensorLayout::ChannelsFirst), ("channels_last", TensorLayout::ChannelsLast)];
 
 super::spelled_by_name!(MemoryFormat, "memory format");
 
 impl MemoryFormat {
-    /// Both.
+    /// Both orders.
     pub const ALL: [MemoryFormat; 2] = [MemoryFormat::ChannelsFirst, MemoryFormat::ChannelsLast];
 
     /// The name as users write it.
@@ -29,7 +29,7 @@ impl MemoryFormat {
         TABLE[self as usize].0
     }
 
-    /// What the pixel kernels call it.
+    /// The pixel kernels' value for it.
     pub fn kernel(self) -> TensorLayout {
         TABLE[self as usize].1
     }

@@ -1,8 +1,9 @@
-//! ONE DESCRIPTION OF A FIELD: what it holds ([`Kind`]), what its elements are ([`DType`]), how an image's bytes are
-//! stored ([`ImageEncoding`]), how a tensor's dimensions lie ([`MemoryFormat`]) and what a field is for ([`Role`]).
+//! ONE DESCRIPTION OF A FIELD: what it contains ([`Kind`]), what its elements are ([`DType`]), how an image's bytes
+//! are stored ([`ImageEncoding`]), in which order a tensor's dimensions are ([`MemoryFormat`]) and what it is for
+//! ([`Role`]).
 //!
 //! Each is one table with all its names, sizes, codes and spellings. Packs, exporters, the command line, Python and
-//! the kernels look things up here; nobody else repeats them. A new kind is a file in `kind/` and a line in its table.
+//! the kernels use these tables and repeat nothing. A new kind is a file in `kind/` and a line in its table.
 
 mod dtype;
 mod encoding;
@@ -18,7 +19,7 @@ pub use layout::MemoryFormat;
 pub use role::Role;
 pub use spec::{FieldSpec, Schema};
 
-/// Reads and writes a type of this folder as its name, with an error that lists the names there are.
+/// Reads and writes a type of this folder as its name. The error for an unknown name lists the known ones.
 macro_rules! spelled_by_name {
     ($type:ident, $what:literal) => {
         impl From<$type> for &'static str {
@@ -39,7 +40,7 @@ macro_rules! spelled_by_name {
         }
 
         impl $type {
-            /// The one with this name.
+            /// The value with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 $type::ALL.into_iter().find(|one| one.name() == name)
             }

@@ -1,4 +1,4 @@
-//! What a field is for, as far as its kind and name tell.
+//! What a field is for, derived from its kind and name.
 
 use super::{FieldSpec, Kind};
 
@@ -11,7 +11,7 @@ pub enum Role {
     Label,
 }
 
-/// The names of integer fields that hold a class.
+/// Names of integer fields that contain a class.
 const CLASS_NAMES: [&str; 9] = [
     "label",
     "labels",
@@ -25,7 +25,7 @@ const CLASS_NAMES: [&str; 9] = [
 ];
 
 impl Role {
-    /// The name under which users know the only field of this role.
+    /// The usual name of a data set's only field of this role.
     pub const fn usual_name(self) -> &'static str {
         match self {
             Role::Image => "image",

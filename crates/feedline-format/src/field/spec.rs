@@ -9,15 +9,15 @@ use super::Kind;
 pub struct FieldSpec {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// What it contains.
     pub kind: Kind,
     /// Whether samples may lack it.
     #[serde(default)]
     pub optional: bool,
-    /// Whether its bytes are a Python pickle, which only Python can (and only if told to) turn into a value.
+    /// Whether its bytes are a Python pickle. Only Python can turn that into a value, and only if the user allows it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pickled: bool,
-    /// Of integers that are dates or times: what they count, in Arrow's words (`timestamp[ms]`, `date32[day]`).
+    /// For integers that are dates or times: their unit, in Arrow's notation (`timestamp[ms]`, `date32[day]`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
 }
@@ -28,17 +28,17 @@ impl FieldSpec {
         FieldSpec { name: name.into(), kind, optional: false, pickled: false, unit: None }
     }
 
-    /// The same field, which samples may lack if `optional`.
+    /// Sets whether samples may lack the field.
     pub fn optional(mut self, optional: bool) -> Self {
         self.optional = optional;
         self
     }
 }
 
-/// The columns of a data set, and the names behind its integer labels if it knows them.
+/// The columns of a data set, and the names of its integer labels if they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
-    /// In the order in which samples list them.
+    /// Sorted as in samples.
     pub fields: Vec<FieldSpec>,
     /// Class names by label, if the source has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

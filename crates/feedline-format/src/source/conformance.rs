@@ -1,4 +1,4 @@
-//! The suite that every source runs: what the contract in `mod.rs` promises, checked.
+//! Tests of the contract in `mod.rs`, run by every source.
 
 use std::sync::Arc;
 

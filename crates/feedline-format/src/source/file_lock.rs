@@ -5,8 +5,8 @@ use std::ops::Deref;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// A file whose lock goes when this is dropped. Closing it would not do: a child that was forked meanwhile has the same
-/// open file, and would have its lock for as long as it lives, without knowing.
+/// A file whose lock is released when this is dropped. Closing the file would not be enough: a child that was forked
+/// meanwhile has the same open file and would hold its lock for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     file: File,
@@ -14,17 +14,17 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Takes over a file that was locked.
+    /// Takes over a file that is already locked.
     pub(crate) fn new(file: File) -> Self {
         LockedFile { file, process: std::process::id() }
     }
 
-    /// Locks the file unless another one holds its lock; the file comes back if so.
+    /// Locks the file. If another process holds the lock, the file is returned with the error.
     pub(crate) fn try_lock(file: File) -> Result<Self, (File, rustix::io::Errno)> {
         LockedFile::try_to(file, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// The same for a lock that several may hold, and then no other one.
+    /// Takes a shared lock: several processes may hold it, but none may hold the exclusive one.
     pub(crate) fn try_share(file: File) -> Result<Self, (File, rustix::io::Errno)> {
         LockedFile::try_to(file, FlockOperation::NonBlockingLockShared)
     }
@@ -47,7 +47,7 @@ impl Deref for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // In a child, the lock is still the parent's.
+        // In a child, the lock still belongs to the parent.
         if self.process == std::process::id() {
             let _ = flock(&self.file, FlockOperation::Unlock);
         }
@@ -63,7 +63,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let open = || File::open(file.path()).unwrap();
         let held = LockedFile::try_lock(open()).unwrap();
-        // What a forked child has.
+        // A forked child has the file like this.
         let childs = held.try_clone().unwrap();
         assert!(LockedFile::try_lock(open()).is_err());
         drop(held);

@@ -1,5 +1,6 @@
-//! Forks. A child has only the thread that forked, but all locks as they were: one that another thread held is held for
-//! ever. What belongs to one data set is opened anew there; what all share is put in order here.
+//! Forks. A child has only the thread that forked, but all locks in the state they were in: a lock that another
+//! thread held is never released. What belongs to one data set is opened again in the child; what all data sets share
+//! is handled here.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
@@ -13,18 +14,18 @@ struct Held {
 }
 
 thread_local! {
-    /// Between `before_fork` and `after_fork`, which the same thread calls.
+    /// Set between `before_fork` and `after_fork`, which the same thread calls.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// To be called by the thread that forks, before it does: waits until no other thread is changing what all share.
+/// To be called by the thread that forks, before it does. Waits until no other thread is changing shared state.
 pub fn before_fork() {
-    // The same order in every thread.
+    // Always in this order, to avoid a deadlock.
     let held = Held { _memory: memory::hold(), _runtime: remote::hold() };
     HELD.with(|place| *place.borrow_mut() = Some(held));
 }
 
-/// To be called afterwards, in the parent and in the child.
+/// To be called after the fork, in the parent and in the child.
 pub fn after_fork() {
     HELD.with(|place| *place.borrow_mut() = None);
 }

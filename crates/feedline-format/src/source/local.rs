@@ -35,7 +35,7 @@ impl LocalSource {
         Error::storage(action, Location::new(self.path(name).display().to_string()), error)
     }
 
-    /// Everything below `folder`, which is called `name`.
+    /// Lists everything below `folder`, whose name is `name`.
     fn walk(&self, name: &str, above: &mut Vec<FolderId>, found: &mut Listing) {
         let inside = match self.read_folder(name) {
             Ok(inside) => inside,
@@ -75,7 +75,8 @@ impl LocalSource {
             let name = below(folder, &file_name.display().to_string());
             return found.problems.push(self.fail("listing", &name, error));
         };
-        // Links count as what they lead to, as for torchvision's ImageFolder. Only for them is the path walked again.
+        // Links count as their targets, as in torchvision's ImageFolder. Only for links is the path resolved a second
+        // time.
         let meta = match entry.file_type() {
             Ok(kind) if kind.is_dir() => return found.folders.push(last.to_owned()),
             Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()),
@@ -87,7 +88,7 @@ impl LocalSource {
                 let (size, version) = (meta.len(), version(&meta));
                 found.entries.push(Entry { name: below(folder, last), size, version });
             }
-            // Sockets, pipes and devices are nobody's samples.
+            // Sockets, pipes and devices cannot be samples.
             Ok(_) => {}
             Err(error) => found.problems.push(self.fail("listing", &below(folder, last), error)),
         }
@@ -99,8 +100,8 @@ fn below(folder: &str, last: &str) -> String {
     if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
 }
 
-/// Whether folders of this file system change their time when names come and go. Mounted buckets and the like often
-/// make the times up.
+/// Whether folders of this file system change their modification time when names are added or removed. Mounted
+/// buckets and the like often invent the times.
 #[cfg(target_os = "linux")]
 fn keeps_folder_times(folder: &Path) -> bool {
     // ext2-4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, NFS, Lustre, GPFS, Ceph.
@@ -125,10 +126,10 @@ fn keeps_folder_times(_: &Path) -> bool {
     false
 }
 
-/// Device and inode: what tells a folder from another one, whatever links lead to it.
+/// Device and inode: they identify a folder, whatever links lead to it.
 type FolderId = (u64, u64);
 
-/// Modification time in nanoseconds: what "has this file changed" is decided by.
+/// Modification time in nanoseconds, which tells whether a file has changed.
 fn version(meta: &fs::Metadata) -> u64 {
     (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64)
 }
@@ -216,7 +217,7 @@ impl Source for LocalSource {
     }
 }
 
-/// Links count as what they lead to; only for them is a second system call needed.
+/// Links count as their targets; only links need a second system call.
 fn is_folder(entry: &fs::DirEntry) -> bool {
     match entry.file_type() {
         Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()).is_ok_and(|m| m.is_dir()),
@@ -303,7 +304,7 @@ mod tests {
         let path = folder.path().join("a.bin");
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         let held = LocalSource::new(folder.path()).open("a.bin").unwrap().hold(0..1 << 20).unwrap();
-        // A mapping would end the process here: its pages are gone with the file's end.
+        // With a mapping the process would end here, because its pages disappear when the file is truncated.
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         assert!(held.iter().all(|byte| *byte == 7));
     }

@@ -58,11 +58,11 @@ fn open(uri: &str, name: &str, bytes: Option<&Arc<[u8]>>) -> Result<Arc<dyn Obje
     Ok(Arc::new(MemoryObject { place, bytes: bytes.clone() }))
 }
 
-/// `memory://` addresses: objects that all of one process share, and that are gone with it. For tests, and for data that
-/// are made and used in one go.
+/// Objects of `memory://` addresses. All code in one process shares them, and they disappear with the process. For
+/// tests, and for data that are made and used in one run.
 static SHARED: Mutex<BTreeMap<String, Arc<[u8]>>> = Mutex::new(BTreeMap::new());
 
-/// Nobody reads or changes them while this lives.
+/// Blocks all other access to the objects while it lives.
 pub(super) type Guard = MutexGuard<'static, BTreeMap<String, Arc<[u8]>>>;
 
 pub(super) fn hold() -> Guard {
@@ -73,11 +73,11 @@ pub(super) fn hold() -> Guard {
 #[derive(Debug, Clone)]
 pub(crate) struct SharedMemory {
     uri: String,
-    /// With a slash at its end, unless it is empty.
+    /// Ends with a slash, unless it is empty.
     prefix: String,
 }
 
-/// What comes after `memory://`, if that is what a uri begins with.
+/// The part after `memory://`; `None` for other uris.
 pub(crate) fn key(uri: &str) -> Option<&str> {
     uri.strip_prefix("memory://").map(|key| key.trim_matches('/'))
 }
@@ -111,7 +111,7 @@ impl Source for SharedMemory {
         drop(shared);
         let listing = MemorySource { uri: self.uri.clone(), objects }.list(prefix)?;
         if listing.entries.is_empty() {
-            let reason = "nothing lies below this name; memory:// is what this very process put there";
+            let reason = "there is nothing below this name; memory:// contains only what this process wrote";
             let error = std::io::Error::new(std::io::ErrorKind::NotFound, reason);
             return Err(Error::storage("listing", Location::new(&self.uri), error));
         }

@@ -1,8 +1,9 @@
 //! Mapped files, for saved indexes that many processes share through the page cache; and advice about large buffers.
 //!
-//! Only files of our own are mapped: feedline writes an index under a temporary name, renames it and never writes it again.
-//! Data of others, their indexes included, are read: a mapped file that somebody truncates under a running training ends
-//! the process by SIGBUS, where a read is an error. `pread` into a worker's scratch costs about 2 % of decoding a sample.
+//! Only feedline's own files are mapped: it writes an index under a temporary name, renames it and never writes it
+//! again. Other files, including indexes of other libraries, are read. If somebody truncates a mapped file during
+//! training, SIGBUS ends the process; a read just returns an error. `pread` into a worker's buffer costs about 2 % of
+//! decoding a sample.
 
 #![expect(
     unsafe_code,
@@ -26,12 +27,12 @@ pub(crate) struct Mapping {
     map: memmap2::Mmap,
 }
 
-/// Holds `range` of a file that feedline itself put in place by rename and never writes again.
+/// Maps or reads `range` of a file that feedline itself renamed into place and never writes again.
 pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<Held> {
     let length = range.end.checked_sub(range.start).ok_or(io::ErrorKind::UnexpectedEof)?;
     let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if length as u64 >= MAP_AT_LEAST {
-        // SAFETY: the caller vouches that the file is not changed in place; replacing or removing it is safe.
+        // SAFETY: the caller guarantees that the file is not changed in place; replacing or removing it is safe.
         let map = unsafe { memmap2::MmapOptions::new().offset(range.start).len(length).map(file) };
         // Some file systems cannot map; reading always works.
         if let Ok(map) = map {
@@ -43,8 +44,8 @@ pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<Held> {
     Ok(Held::Owned(bytes.into()))
 }
 
-/// Asks for pages of 2 MiB where `memory` has room for some: bytes that are received into memory fresh from the system cost
-/// a page fault for every 4 KiB else, a tenth of the whole work where the server is fast.
+/// Asks for pages of 2 MiB where `memory` has room for some. Receiving bytes into new memory otherwise costs a page
+/// fault for every 4 KiB, a tenth of the whole work if the server is fast.
 #[cfg(target_os = "linux")]
 pub(crate) fn advise_huge(memory: &mut [std::mem::MaybeUninit<u8>]) {
     const PAGE: usize = 4096;
@@ -55,8 +56,8 @@ pub(crate) fn advise_huge(memory: &mut [std::mem::MaybeUninit<u8>]) {
     let before = memory.as_ptr().addr().next_multiple_of(PAGE) - memory.as_ptr().addr();
     let inside = &mut memory[before..];
     let length = inside.len() / PAGE * PAGE;
-    // SAFETY: whole pages inside of memory that we hold alone, and this advice does not change their content. Without
-    // huge pages everything works, a little slower.
+    // SAFETY: these are whole pages inside memory that only we hold, and this advice does not change their content.
+    // Without huge pages everything works, a little slower.
     let _ =
         unsafe { rustix::mm::madvise(inside.as_mut_ptr().cast(), length, rustix::mm::Advice::LinuxHugepage) };
 }

@@ -1,11 +1,11 @@
-//! WHERE BYTES LIVE.
+//! WHERE BYTES ARE STORED.
 //!
-//! A [`Source`] is a root (a folder, a bucket prefix) under which [`Object`]s are found by name and read by range.
+//! A [`Source`] is a root (a folder, a bucket prefix). Its [`Object`]s are found by name and read by range.
 //!
-//! Implementers uphold: a read gives exactly the asked bytes or an error that names the object; `size` stays what it
-//! was at `open`; a range past the end is an error, never a short read; everything may be called from many threads at
-//! once. Callers may rely on reads having no side effect that another read could see. A source knows nothing of
-//! samples or formats.
+//! Implementers guarantee: a read returns exactly the requested bytes or an error that names the object; `size` stays
+//! what it was at `open`; a range past the end is an error, never a short read; every method may be called from many
+//! threads at once. No read has a side effect that another read could see. A source knows nothing about samples or
+//! formats.
 
 mod cache;
 mod file_lock;
@@ -48,18 +48,18 @@ pub use wanted::check_wanted;
 pub use wanted::while_wanted;
 pub(crate) use wanted::{given_up, with_flag};
 
-/// How to reach what is not on this machine, and where to keep what came from there.
+/// How to reach remote data, and where to cache them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// Credentials, endpoint, region and the like, by the names users know them under.
+    /// Credentials, endpoint, region and the like, by the names users know.
     pub options: BTreeMap<String, String>,
-    /// Where fetched bytes are kept; `None` keeps nothing on disk.
+    /// Folder for fetched bytes; `None` keeps nothing on disk.
     pub cache_dir: Option<PathBuf>,
 }
 
 impl Storage {
-    /// These credentials and settings, and no cache.
+    /// These credentials and settings, without a cache.
     pub fn new(options: BTreeMap<String, String>) -> Self {
         Storage { options, cache_dir: None }
     }
@@ -69,11 +69,11 @@ crate::setters! {
     Storage:
     /// Credentials, endpoint, region and the like.
     with_options: options = BTreeMap<String, String>;
-    /// Where fetched bytes are kept.
+    /// Folder for fetched bytes.
     with_cache_dir: cache_dir = PathBuf;
 }
 
-/// Values may be secrets: messages and logs show the names alone.
+/// Values may be secrets: messages and logs show only the names.
 impl Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.options.keys().collect();
@@ -81,7 +81,7 @@ impl Debug for Storage {
     }
 }
 
-/// An object's name, size and age, as a listing tells.
+/// An object's name, size and version, from a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name relative to the source's root, parts joined by `/`.
@@ -92,7 +92,7 @@ pub struct Entry {
     pub version: u64,
 }
 
-/// What an object was when it was seen: its length and the tag of [`Entry::version`].
+/// State of an object when it was seen: its length and the tag of [`Entry::version`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// Length in bytes.
@@ -101,19 +101,20 @@ pub struct Seen {
     pub version: u64,
 }
 
-/// A root under which objects are found. See the module's contract.
+/// A root below which objects are found. See the module's contract.
 pub trait Source: Send + Sync + Debug {
-    /// The root as the user would name it.
+    /// The root as the user would write it.
     fn uri(&self) -> &str;
 
-    /// Every object below `prefix` (a folder name, or empty), in no particular order, with what could not be listed.
+    /// Lists every object below `prefix` (a folder name, or empty), in no particular order, and what could not be
+    /// listed.
     fn list(&self, prefix: &str) -> Result<Listing>;
 
     /// Whether the object exists.
     fn exists(&self, name: &str) -> Result<bool>;
 
-    /// Names of what lies directly in `folder` (or in the root, if empty), in no particular order; folders end in
-    /// `/`. Cheap next to [`list`](Self::list): nothing is asked about files, and nothing below is looked at.
+    /// Names directly in `folder` (or in the root, if empty), in no particular order; folders end in `/`. Cheaper
+    /// than [`list`](Self::list): files are not inspected and folders are not entered.
     fn children(&self, folder: &str) -> Result<Vec<String>> {
         let prefix =
             if folder.is_empty() { String::new() } else { format!("{}/", folder.trim_end_matches('/')) };
@@ -126,51 +127,51 @@ pub trait Source: Send + Sync + Debug {
         Ok(names.into_iter().collect())
     }
 
-    /// Whether reads cross a network, so that it pays to ask for bytes before they are needed.
+    /// Whether reads cross a network, so that it is worth fetching bytes before they are needed.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// What went wrong without harm and should be told once (a cache that cannot be written).
+    /// Harmless problems that should be reported once (a cache that cannot be written).
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What listings found and did not give: objects whose keys cannot be names. One error each.
+    /// Objects that listings skipped because their keys cannot be names. One error each.
     fn left_out(&self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// How many bytes one request of a [`prefetch`](Self::prefetch) should ask for at most.
+    /// Maximum number of bytes that one request of a [`prefetch`](Self::prefetch) should ask for.
     fn largest_request(&self) -> u64 {
         8 << 20
     }
 
-    /// Begins to fetch a range in the background; reads inside it are then served from it, waiting where they must,
-    /// until the ticket is dropped. `seen` is what the object was when the data set was opened, if the caller knows.
-    /// `None` where there is nothing to gain.
+    /// Begins to fetch a range in the background. Until the ticket is dropped, reads inside the range are served from
+    /// it and wait for it where they must. `seen` is the object's state when the data set was opened, if known.
+    /// `None` if there is nothing to gain.
     fn prefetch(&self, _name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<Ticket> {
         None
     }
 
-    /// Runs `job` beside the reads ahead of this source, unless the ticket is dropped before it begins. `None`, and the
-    /// job is not done, where there is nothing to gain.
+    /// Runs `job` in the background beside the prefetches of this source, unless the ticket is dropped before it
+    /// begins. `None` if there is nothing to gain; the job is then not run.
     fn background(&self, _job: Box<dyn FnOnce() + Send>) -> Option<Ticket> {
         None
     }
 
-    /// Forgets what was fetched ahead or kept of these bytes: they turned out to be damaged. The next read gets them
-    /// from where they come from.
+    /// Forgets prefetched or cached copies of these bytes, because they are damaged. The next read fetches them
+    /// again.
     fn forget(&self, _name: &str, _range: &Range<u64>) {}
 
-    /// What lies directly in `folder` (or in the root, if empty). `None` from sources that list everything below a
-    /// prefix as easily as one folder; [`list`](Self::list) is then the way.
+    /// Lists one `folder` (or the root, if empty). `None` from sources that list everything below a prefix as easily
+    /// as one folder; use [`list`](Self::list) then.
     fn list_folder(&self, _folder: &str) -> Result<Option<FolderListing>> {
         Ok(None)
     }
 
-    /// The version that [`list_folder`](Self::list_folder) would now give the folder, without listing it; `None` if
-    /// it cannot be told, or cannot be relied on to change when the folder does.
+    /// The version that [`list_folder`](Self::list_folder) would return for the folder now, without listing it.
+    /// `None` if it is unknown, or may stay the same when the folder changes.
     fn folder_version(&self, _folder: &str) -> Option<FolderVersion> {
         None
     }
@@ -178,30 +179,31 @@ pub trait Source: Send + Sync + Debug {
     /// Opens one object.
     fn open(&self, name: &str) -> Result<Arc<dyn Object>>;
 
-    /// Opens an object that was seen earlier, or that an index tells of (version 0: any). An error if it is not what it
-    /// was, now or at the first read.
+    /// Opens an object that was seen earlier, or that an index describes (version 0: any version). If the object has
+    /// changed, this or the first read returns an error.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
         open_checked(self, name, seen)
     }
 
-    /// Called once a data set is open: what was remembered for that time (names, small files) is asked for anew.
+    /// Called once a data set is open: names and small files that were remembered until then are fetched again from
+    /// now on.
     fn opening_finished(&self) {}
 
-    /// Whether a symbolic link makes `name` something outside of this source. Stores have no links.
+    /// Whether `name` is a symbolic link out of this source. Stores have no links.
     fn leads_outside(&self, _name: &str) -> Result<bool> {
         Ok(false)
     }
 
-    /// Reads a whole object into `into` (its content is replaced) in as few system calls as the source can. For
-    /// folders of small files, where opening is a good part of the cost.
+    /// Reads a whole object into `into` (replacing its content) in as few system calls as possible. For folders of
+    /// small files, where opening is a large part of the cost.
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
         let object = self.open(name)?;
         into.resize(to_usize(object.size(), self.uri(), name)?, 0);
         object.read_at(0, into)
     }
 
-    /// Fills `into` with a whole object that was seen earlier (in a listing) with this length and version; an error
-    /// if it changed since. Sources that cannot tell a version for free check the length only.
+    /// Fills `into` with a whole object that an earlier listing showed with this length and version. An error if it
+    /// has changed. Sources for which the version costs extra check only the length.
     fn read_unchanged(&self, name: &str, _version: u64, into: &mut [u8]) -> Result<()> {
         let object = self.open(name)?;
         if object.size() != into.len() as u64 {
@@ -215,7 +217,7 @@ pub trait Source: Send + Sync + Debug {
     }
 }
 
-/// Opens an object and compares it with what was seen.
+/// Opens an object and compares it with `seen`.
 fn open_checked(source: &(impl Source + ?Sized), name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
     let object = source.open(name)?;
     let place = || Location::new(source.uri()).with_shard(name);
@@ -229,7 +231,7 @@ fn open_checked(source: &(impl Source + ?Sized), name: &str, seen: Seen) -> Resu
     Ok(object)
 }
 
-/// The right to a range that is fetched ahead of need. Dropping it gives up what has not come and frees what has.
+/// Holds a range that is fetched ahead. Dropping it cancels the rest of the transfer and frees the bytes.
 #[derive(Debug)]
 pub struct Ticket {
     #[expect(dead_code, reason = "held for what dropping it does")]
@@ -237,13 +239,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// A ticket that lets go of `held` when it is dropped.
+    /// A ticket that drops `held` when it is dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
         Ticket { held: Box::new(held) }
     }
 }
 
-/// The error for an object that is not what it was when the data set was opened.
+/// The error for an object that has changed since the data set was opened.
 pub(crate) fn changed(location: Location, before: u64, now: u64) -> Error {
     let what = if before == now {
         "was written again".to_owned()
@@ -254,44 +256,44 @@ pub(crate) fn changed(location: Location, before: u64, now: u64) -> Error {
         .with_hint("open the data set again")
 }
 
-/// What a listing found.
+/// Result of a listing.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// The objects.
     pub entries: Vec<Entry>,
-    /// What could not be looked at (no permission, broken link), one error each.
+    /// What could not be inspected (no permission, broken link), one error each.
     pub problems: Vec<Error>,
 }
 
-/// What tells whether a folder is the one it was, with the same names in it. What the names stand for may change all
-/// the same: a file written again in place does not change its folder.
+/// Tells whether a folder still contains the same names. The files themselves may have changed: rewriting a file in
+/// place does not change its folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderVersion {
-    /// Device and inode: what tells a folder from another one, whatever links lead to it.
+    /// Device and inode: they identify a folder, whatever links lead to it.
     pub id: (u64, u64),
-    /// Modification time in nanoseconds; 0 if it says nothing.
+    /// Modification time in nanoseconds; 0 if it is not reliable.
     pub changed: u64,
 }
 
-/// What lies directly in one folder.
+/// Content of one folder, without its subfolders' content.
 #[derive(Clone, Debug, Default)]
 pub struct FolderListing {
-    /// As it was before the folder was read.
+    /// The folder's version before it was read.
     pub version: FolderVersion,
     /// The files, by their names relative to the source's root.
     pub entries: Vec<Entry>,
     /// The folders, by their own names.
     pub folders: Vec<String>,
-    /// What could not be looked at (no permission, broken link), one error each.
+    /// What could not be inspected (no permission, broken link), one error each.
     pub problems: Vec<Error>,
 }
 
 /// One open object. See the module's contract.
 pub trait Object: Send + Sync + Debug {
-    /// Length in bytes, as at opening.
+    /// Length in bytes, as of opening.
     fn size(&self) -> u64;
 
-    /// The tag that [`Entry::version`] has for it, as at opening; 0 if the source cannot tell.
+    /// The same tag as [`Entry::version`], as of opening; 0 if the source does not know.
     fn version(&self) -> u64 {
         0
     }
@@ -299,17 +301,17 @@ pub trait Object: Send + Sync + Debug {
     /// Fills `into` with the bytes from `offset` on.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// A range to keep for long (an index), read into memory: what is not ours may be changed or cut under us, and a
-    /// mapping of it would then end the process.
+    /// Reads a range that is kept for long (an index) into memory. It is not mapped, because other programs may
+    /// truncate the file, and that would end the process.
     fn hold(&self, range: Range<u64>) -> Result<Held>;
 }
 
-/// Bytes that stay: read into memory, or mapped from a file of our own.
+/// Bytes that are kept: read into memory, or mapped from one of feedline's own files.
 #[derive(Debug, Clone)]
 pub enum Held {
     /// Read into memory.
     Owned(Arc<Vec<u8>>),
-    /// Mapped from a file that nobody changes.
+    /// Mapped from a file that never changes.
     #[expect(private_interfaces, reason = "a mapping is only ever used as the bytes it derefs to")]
     Mapped(Arc<Mapping>),
 }
@@ -325,7 +327,8 @@ impl Deref for Held {
     }
 }
 
-/// The user's folder for what can be made or fetched again: `$FEEDLINE_CACHE_DIR`, else where the system keeps caches.
+/// The user's folder for files that can be made or fetched again: `$FEEDLINE_CACHE_DIR`, or the system's cache
+/// folder.
 pub(crate) fn cache_root() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("FEEDLINE_CACHE_DIR")
@@ -344,20 +347,20 @@ pub(crate) fn room_for(length: u64, uri: &str, name: &str) -> Result<Vec<u8>> {
     Ok(room)
 }
 
-/// A length that must fit in memory.
+/// Converts a length that must fit in memory.
 pub(crate) fn to_usize(length: u64, uri: &str, name: &str) -> Result<usize> {
     usize::try_from(length).map_err(|_| {
         Error::data(Location::new(uri).with_shard(name), format!("{length} bytes do not fit in memory"))
     })
 }
 
-/// The error for a range that reaches past the end.
+/// The error for a range past the end.
 pub(crate) fn past_end(location: Location, range: &Range<u64>, size: u64) -> Error {
     let offset = range.start;
     Error::data(
         location.with_offset(offset),
         format!(
-            "bytes {}..{} asked, but the file ends at {size}: it is truncated or was replaced",
+            "bytes {}..{} requested, but the file ends at {size}: it is truncated or was replaced",
             range.start, range.end
         ),
     )

@@ -1,4 +1,4 @@
-//! Where data sets are written: a path on this machine, or a place behind a network.
+//! Where data sets are written: a local path or a remote store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use super::memory::{self, SharedMemory};
 use super::{RemoteSource, Source, Storage, cache_root};
 use crate::error::{Error, Result};
 
-/// The writing side of a [`Source`]: objects are put whole, under their final name, or not at all. Putting a name again
-/// replaces the object.
+/// The writing side of a [`Source`]: an object is stored whole, under its final name, or not at all. Storing a name
+/// again replaces the object.
 pub trait Sink: Source {
-    /// Puts the content of a local file as object `name`.
+    /// Stores the content of a local file as object `name`.
     fn put(&self, name: &str, file: &Path) -> Result<()>;
 
-    /// Removes object `name`; none there is no error.
+    /// Removes object `name`. A missing object is not an error.
     fn remove(&self, name: &str) -> Result<()>;
 }
 
-/// Where a data set is to be written.
+/// Destination of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// On this machine.
     Local(PathBuf),
-    /// Behind a network: written here part by part, each sent as soon as it is whole.
+    /// In a remote store. The data set is written locally in parts, and each part is uploaded when it is complete.
     Remote {
-        /// The prefix, or for single files the object.
+        /// The prefix, or the object for a single file.
         uri: String,
         /// How to reach it.
         storage: Storage,
@@ -32,7 +32,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Tells by the scheme.
+    /// Decides by the scheme of the uri.
     pub fn new(uri: &str, storage: &Storage) -> Result<Self> {
         let path = match uri.split_once("://") {
             None => uri,
@@ -44,14 +44,14 @@ impl Destination {
     }
 }
 
-/// Settings that could have no effect are a mistake.
+/// Refuses options that would have no effect.
 fn refuse_options(uri: &str, storage: &Storage) -> Result<()> {
     let Some(name) = storage.options.keys().next() else { return Ok(()) };
-    let reason = format!("{uri} is on this machine, where '{name}' means nothing");
+    let reason = format!("{uri} is a local path, for which '{name}' has no effect");
     Err(Error::option("storage_options", reason))
 }
 
-/// Opens a place behind a network for writing.
+/// Opens a remote store for writing.
 pub(crate) fn open_sink(uri: &str, storage: &Storage) -> Result<Arc<dyn Sink>> {
     match memory::key(uri) {
         Some(key) => {
@@ -62,11 +62,11 @@ pub(crate) fn open_sink(uri: &str, storage: &Storage) -> Result<Arc<dyn Sink>> {
     }
 }
 
-/// Where what is on its way to `uri` lies until it has arrived. The same for each run: an interrupted one is gone on
-/// with.
+/// Local folder for files that have not been uploaded to `uri` yet. Each run uses the same folder, so that an
+/// interrupted run can be resumed.
 pub(crate) fn staging_folder(uri: &str) -> Result<PathBuf> {
     let root = cache_root().ok_or_else(|| {
-        Error::option("destination", "no folder for files on their way: set FEEDLINE_CACHE_DIR")
+        Error::option("destination", "no folder for files that are to be uploaded: set FEEDLINE_CACHE_DIR")
     })?;
     Ok(root.join("uploads").join(&blake3::hash(uri.as_bytes()).to_hex()[..32]))
 }

@@ -1,4 +1,4 @@
-//! What the user typed → where it is: paths, `file://`, remote uris, brace and glob patterns.
+//! Resolves what the user typed: paths, `file://`, remote uris, brace and glob patterns.
 
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::remote::{Address, RemoteSource, Scheme, bytes, seconds};
 use super::{CachedSource, LocalSource, Source, Storage};
 use crate::error::{Error, Location, Result};
 
-/// What a uri stands for.
+/// What a uri refers to.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// One folder (or prefix): a format looks inside.
@@ -19,23 +19,23 @@ pub enum Target {
 }
 
 impl Target {
-    /// Where it is.
+    /// The source of the folder or the objects.
     pub fn source(&self) -> &Arc<dyn Source> {
         match self {
             Target::Folder(source) | Target::Objects(source, _) => source,
         }
     }
 
-    /// The root, as the user would name it.
+    /// The root as the user would write it.
     pub fn uri(&self) -> &str {
         self.source().uri()
     }
 }
 
-/// More names than this from one pattern is a mistake, not a data set.
+/// A pattern with more names than this is a mistake.
 const MAX_EXPANSION: usize = 1_000_000;
 
-/// Finds what the uris stand for. Patterns are expanded in the order given, each sorted by name.
+/// Finds what the uris refer to. Patterns are expanded in the given order, each sorted by name.
 pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
     let remote = uris.iter().filter(|uri| Scheme::of(uri).is_some()).count();
     if remote > 0 && remote == uris.len() {
@@ -66,7 +66,7 @@ pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
     }
 }
 
-/// webdataset's way to write a list: `a.tar::b.tar`. A file that really has `::` in its name wins.
+/// Splits webdataset's notation for a list: `a.tar::b.tar`. A file that really has `::` in its name takes precedence.
 pub fn split_joined(uris: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for uri in uris {
@@ -84,10 +84,10 @@ pub fn split_joined(uris: &[String]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Files that are each a data set of their own, by their endings.
+/// Extensions of files that are each a whole data set.
 const WHOLE: [&str; 7] = [".zip", ".npz", ".npy", ".csv", ".tsv", ".jsonl", ".ndjson"];
 
-/// Several data sets, one uri each: folders, or files that are each one. `None` if the uris together are one data set.
+/// Splits the uris into several data sets: folders, or files that are each one. `None` if the uris are one data set.
 pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
     let whole = |name: &str| WHOLE.iter().any(|ending| name.to_ascii_lowercase().ends_with(ending));
     let far = |uri: &&String| Scheme::of(uri).is_some() || memory::key(uri).is_some();
@@ -117,7 +117,7 @@ pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
     paths.into_iter().map(text).collect::<Result<Vec<_>>>().map(Some)
 }
 
-/// A folder or prefix by itself, to find files in by name.
+/// Opens a folder or prefix in which files are found by name.
 pub(crate) fn folder_at(uri: &str, storage: &Storage) -> Result<Arc<dyn Source>> {
     if Scheme::of(uri).is_some() {
         let mut address = Address::parse(uri)?;
@@ -127,8 +127,8 @@ pub(crate) fn folder_at(uri: &str, storage: &Storage) -> Result<Arc<dyn Source>>
     Ok(Arc::new(LocalSource::new(local_path(&absolute(uri))?)))
 }
 
-/// A local path made absolute, so that it means the same after the working folder changed and in other processes. `~` is
-/// the user's folder, unless there really is something of that name.
+/// Makes a local path absolute, so that it means the same in other processes and after a change of the working
+/// folder. `~` is the user's home folder, unless something of that name exists.
 pub fn absolute(uri: &str) -> String {
     if uri.contains("://") || uri.starts_with('{') {
         return uri.to_owned();
@@ -146,7 +146,7 @@ pub fn absolute(uri: &str) -> String {
     std::path::absolute(&path).map_or_else(|_| uri.to_owned(), |path| path.display().to_string())
 }
 
-/// Settings that could have no effect are a mistake.
+/// Refuses options that would have no effect.
 fn refuse_for_local(storage: &Storage) -> Result<()> {
     if storage.cache_dir.is_some() {
         return Err(Error::option("cache_dir", "local data need no cache; leave it out"));
@@ -177,7 +177,7 @@ fn resolve_remote(uris: &[String], storage: &Storage) -> Result<Target> {
     }
 }
 
-/// What this process holds under `memory://` names: one folder, or objects.
+/// Resolves `memory://` names of this process: one folder, or objects.
 fn resolve_memory(uris: &[String]) -> Result<Target> {
     let mixed = || {
         Error::option("uri", "memory:// and files are mixed; open them one by one and join them with concat")
@@ -202,7 +202,7 @@ fn resolve_memory(uris: &[String]) -> Result<Target> {
     Ok(Target::Objects(Arc::new(SharedMemory::new(&root.to_string_lossy())), names))
 }
 
-/// Names of a source that a pattern stands for, sorted.
+/// Names in a source that match a pattern, sorted.
 fn matching(source: &dyn Source, pattern: &str, uri: &str) -> Result<Vec<String>> {
     let wanted =
         glob::Pattern::new(pattern).map_err(|e| Error::option("uri", format!("bad pattern {uri}: {e}")))?;
@@ -216,7 +216,7 @@ fn matching(source: &dyn Source, pattern: &str, uri: &str) -> Result<Vec<String>
     Ok(names)
 }
 
-/// With the disk cache before it, if there is one.
+/// Wraps the source in the disk cache, if there is one.
 fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>> {
     let remote: Arc<dyn Source> = Arc::new(remote);
     let Some(folder) = &storage.cache_dir else { return Ok(remote) };
@@ -226,8 +226,8 @@ fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>
     Ok(Arc::new(CachedSource::with_patience(remote, folder, limit, patience.transpose()?)?))
 }
 
-/// Whether an address is a folder: whether something lies below it. A web server cannot be asked, and who may not list
-/// cannot either: there, files have a dot in their names.
+/// Whether an address is a folder, i.e. whether something exists below it. A web server cannot list, and neither can
+/// a user without permission to list: there, a name with a dot is a file.
 fn is_folder(address: &Address, remote: &RemoteSource) -> Result<bool> {
     if address.folder {
         return Ok(true);
@@ -246,7 +246,7 @@ fn is_folder(address: &Address, remote: &RemoteSource) -> Result<bool> {
     }
 }
 
-/// Stars and question marks: what is listed below the folder before the first of them, and matches.
+/// Expands `*` and `?`: lists the folder before the first of them and keeps the names that match.
 fn expand_remote(uri: &str, storage: &Storage, found: &mut Vec<Address>) -> Result<()> {
     let address = Address::parse(uri)?;
     let Some(star) = address.key.find(['*', '?', '[']) else {
@@ -269,7 +269,7 @@ fn expand_remote(uri: &str, storage: &Storage, found: &mut Vec<Address>) -> Resu
     Ok(())
 }
 
-/// All addresses as names below their deepest common folder.
+/// Converts all addresses to names below their deepest common folder.
 fn remote_objects(addresses: &[Address], storage: &Storage) -> Result<Target> {
     let first = &addresses[0];
     if let Some(other) = addresses.iter().find(|other| !first.same_root(other)) {
@@ -291,7 +291,7 @@ fn remote_objects(addresses: &[Address], storage: &Storage) -> Result<Target> {
 
 fn local_path(uri: &str) -> Result<PathBuf> {
     if let Some(path) = uri.strip_prefix("file://") {
-        // A host may stand there: this one.
+        // The uri may name a host, but only this one.
         let path = path.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(path);
         return Ok(unescaped(path));
     }
@@ -315,7 +315,7 @@ fn unsupported(scheme: &str) -> Error {
     Error::option("uri", format!("{scheme}:// is not supported; {known}. {way}"))
 }
 
-/// A path as `Path.as_uri()` writes it, with `%20` for a blank. One that is there as it stands is taken so.
+/// Decodes a path as `Path.as_uri()` writes it, with `%20` for a space. A path that exists as written is not decoded.
 fn unescaped(path: &str) -> PathBuf {
     let plain = PathBuf::from(path);
     if !path.contains('%') || plain.exists() {
@@ -334,7 +334,7 @@ fn unescaped(path: &str) -> PathBuf {
 
 fn expand(uri: &str, paths: &mut Vec<PathBuf>) -> Result<()> {
     let local = local_path(uri)?;
-    // A file that really has braces or a star in its name wins over the pattern.
+    // A file that really has braces or a star in its name takes precedence over the pattern.
     if local.exists() {
         paths.push(local);
         return Ok(());
@@ -432,7 +432,7 @@ fn split_top_level(body: &str) -> Vec<&str> {
     parts
 }
 
-/// All paths as names below their deepest common folder.
+/// Converts all paths to names below their deepest common folder.
 fn objects(paths: &[PathBuf]) -> Result<Target> {
     for path in paths {
         let missing = |e| Error::storage("opening", Location::new(path.display().to_string()), e);

@@ -1,5 +1,4 @@
-//! Whether anybody still wants what a thread is waiting for: a closed epoch must not wait for a network that is stuck, nor
-//! an opening that the user broke off.
+//! Cancels waiting: a closed epoch must not wait for a stuck network, and an interrupted `open` must not either.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ thread_local! {
     static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; reads of remote sources and long scans in it end with an error soon after `given_up` is set.
+/// Runs `work`. Soon after `given_up` is set, its reads of remote sources and its long scans end with an error.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
@@ -24,13 +23,13 @@ pub fn while_wanted<T>(given_up: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> 
     with_flag(Some(given_up.clone()), work)
 }
 
-/// Runs `work` on this thread for another one: it is wanted as long as that one's work, whose [`given_up`] this is.
+/// Runs `work` on this thread on behalf of another thread, whose [`given_up`] flag is passed in.
 pub(crate) fn with_flag<T>(flag: Option<Arc<AtomicBool>>, work: impl FnOnce() -> T) -> T {
     let _before = Before(GIVEN_UP.replace(flag));
     work()
 }
 
-/// What the thread's flag was; put back also when the work panics.
+/// The thread's previous flag; restored also when the work panics.
 struct Before(Option<Arc<AtomicBool>>);
 
 impl Drop for Before {
@@ -39,19 +38,19 @@ impl Drop for Before {
     }
 }
 
-/// The flag that says so for this thread, if it has one.
+/// This thread's cancel flag, if it has one.
 pub(crate) fn given_up() -> Option<Arc<AtomicBool>> {
     GIVEN_UP.with_borrow(Clone::clone)
 }
 
-/// Whether this thread's work is no longer wanted.
+/// Whether this thread's work was cancelled.
 pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
 }
 
-/// An error once this thread's work is no longer wanted; for loops that take long.
+/// Returns an error once this thread's work is cancelled; for long loops.
 pub fn check_wanted() -> Result<()> {
-    if is_given_up() { Err(Error::Closed("given up before the end".to_owned())) } else { Ok(()) }
+    if is_given_up() { Err(Error::Closed("cancelled before the end".to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]

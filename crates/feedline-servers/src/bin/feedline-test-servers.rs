@@ -1,7 +1,7 @@
-//! `feedline-test-servers FOLDER [--delay-ms N] [--log] [--large-pieces]`: S3 and plain http over a folder, until standard
-//! input ends. Prints their addresses, the key and the secret, one per line, for tests and benchmarks that are not written in
-//! Rust. With a delay, every answer of S3 begins so many milliseconds later. `--log` tells every request to S3 on standard
-//! error; `--large-pieces` makes S3 send bodies 256 KiB at a time.
+//! `feedline-test-servers FOLDER [--delay-ms N] [--log] [--large-pieces]`: serves a folder over S3 and plain http
+//! until standard input ends. Prints the addresses, the key and the secret, one per line, for tests and benchmarks
+//! that are not written in Rust. `--delay-ms` delays every answer of S3, `--log` prints every S3 request to standard
+//! error, `--large-pieces` makes S3 send bodies 256 KiB at a time.
 
 use std::io::{Read, Write};
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
             if log {
                 let (after, range) = (begun.elapsed().as_secs_f64(), request.range.as_deref());
                 let (method, path, range) = (&request.method, &request.path, range.unwrap_or("whole"));
-                // Nobody may be listening any more.
+                // The reader of standard error may be gone.
                 let _ = writeln!(std::io::stderr(), "{after:.4} {method} {path} {range}");
             }
             delay.map_or(Fault::None, Fault::Delay)
@@ -34,7 +34,7 @@ fn main() -> std::io::Result<()> {
     let s3_url = slow.as_ref().map_or_else(|| s3.url(), FaultProxy::url);
     writeln!(out, "{s3_url}\n{}\n{ACCESS_KEY}\n{SECRET_KEY}", http.url())?;
     out.flush()?;
-    // Whoever started this holds the other end: its death ends this too.
+    // The parent process holds the other end: when it dies, this ends too.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! `plain-download THREADS PART_BYTES`: the plainest parallel downloader there can be, to measure others against.
+//! `plain-download THREADS PART_BYTES`: the simplest possible parallel downloader, as a baseline for others.
 //!
-//! Reads lines `http://host:port/path?query LENGTH` from standard input, fetches all of them in ranges of `PART_BYTES`
-//! over one kept-alive connection per thread, throws the bytes away, and prints bytes, seconds and CPU seconds. No
-//! retries, no checks beyond lengths, no order.
+//! Reads lines `http://host:port/path?query LENGTH` from standard input, fetches all of them in ranges of
+//! `PART_BYTES` over one kept-alive connection per thread, discards the bytes, and prints bytes, seconds and CPU
+//! seconds. No retries, no checks beyond lengths, no order.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

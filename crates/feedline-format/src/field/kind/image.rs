@@ -2,7 +2,7 @@
 
 use super::{Carrier, Meaning, Row, anything};
 
-/// Tar members are named after what the file is, MDS columns after all images of a shard; these names are for an
+/// Tar members are named after the type of the file, MDS columns after all images of a shard. These names are for an
 /// image of which nothing is known.
 pub(super) const ROW: Row = Row {
     name: "image",
@@ -11,7 +11,7 @@ pub(super) const ROW: Row = Row {
     meaning: Meaning::Bytes,
     check: anything,
     tar: "jpg",
-    // litdata looks at the bytes, whatever the name says.
+    // litdata looks at the bytes, whatever the name is.
     litdata: "jpeg",
     mds: "bytes",
 };

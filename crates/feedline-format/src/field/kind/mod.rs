@@ -1,5 +1,5 @@
-//! What a field holds. Each kind is a [`Row`] in a file of its own; the list below is the only place that names them
-//! all.
+//! What a field contains. Each kind is a [`Row`] in a file of its own; the list below is the only place that names
+//! all of them.
 
 mod array;
 mod bytes;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use super::DType;
 
-/// Everything that is known of a kind.
+/// Everything that is known about a kind.
 struct Row {
-    /// In manifests, in Python and on the command line.
+    /// Name in manifests, in Python and on the command line.
     name: &'static str,
-    /// What a pack's digest calls it. Never changes.
+    /// Code in a pack's digest. Never changes.
     code: u8,
-    /// Which values carry it.
+    /// How its values are held.
     carrier: Carrier,
-    /// What its bytes mean to the user, as long as nobody decodes them.
+    /// What its undecoded bytes mean to the user.
     meaning: Meaning,
-    /// Whether stored bytes are what the kind promises; the error says why not.
+    /// Checks that stored bytes are valid for the kind; the error says why not.
     check: fn(&[u8]) -> Result<(), String>,
-    /// The ending of its members in tar shards.
+    /// File extension of its members in tar shards.
     tar: &'static str,
     /// The name of litdata's serializer.
     litdata: &'static str,
@@ -31,28 +31,28 @@ struct Row {
     mds: &'static str,
 }
 
-/// How a value of a field is held in memory and in packs: what code that moves values about has to tell apart.
+/// How a field's value is held in memory and in packs. This is all that code which moves values has to distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// One 64-bit integer.
     Int,
     /// One 64-bit float.
     Float,
-    /// Bytes with nothing beside them.
+    /// Bytes and nothing else.
     Bytes,
-    /// Bytes of an image with its size and, where there is one, its seek index.
+    /// Bytes of an image with its size and, if present, its seek index.
     Image,
     /// Elements with their type and shape.
     Array,
 }
 
 impl Carrier {
-    /// Whether values have bytes, not just a number.
+    /// Whether values have bytes and are not just a number.
     pub const fn has_bytes(self) -> bool {
         !matches!(self, Carrier::Int | Carrier::Float)
     }
 
-    /// The element type of a column of such numbers.
+    /// The element type of a column of such values, if they are numbers.
     pub const fn number(self) -> Option<DType> {
         match self {
             Carrier::Int => Some(DType::I64),
@@ -62,7 +62,7 @@ impl Carrier {
     }
 }
 
-/// What a column's elements mean beyond their type.
+/// The meaning of a column's elements, beyond their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Numbers.
@@ -89,7 +89,7 @@ impl Meaning {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $row:path,)+) => {
-        /// What a field holds.
+        /// What a field contains.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(into = "&'static str", try_from = "String")]
         #[non_exhaustive]
@@ -98,7 +98,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: [Kind; [$(Kind::$kind,)+].len()] = [$(Kind::$kind,)+];
 
             const fn row(self) -> &'static Row {
@@ -123,7 +123,7 @@ kinds! {
     Json = text::JSON,
     /// Bytes of no known meaning.
     Bytes = bytes::ROW,
-    /// An n-d array; element type and shape travel with each value and may differ between samples.
+    /// An n-d array. Each value has its own element type and shape, which may differ between samples.
     Array = array::ROW,
 }
 
@@ -141,33 +141,33 @@ impl Kind {
         self.row().carrier
     }
 
-    /// What its bytes mean to the user, as long as nobody decodes them.
+    /// What its undecoded bytes mean to the user.
     pub const fn meaning(self) -> Meaning {
         self.row().meaning
     }
 
-    /// Whether its bytes are text, which other systems keep apart from bytes.
+    /// Whether its bytes are text. Other systems distinguish text from bytes.
     pub const fn is_text(self) -> bool {
         matches!(self.row().meaning, Meaning::Text | Meaning::Json)
     }
 
-    /// Whether a value that a program made for kind `made` can be stored in a field of this kind.
+    /// Whether a value that a program made as kind `made` can be stored in a field of this kind.
     pub(crate) fn takes(self, made: Kind) -> bool {
         let bytes = made == Kind::Bytes && self.carrier() == Carrier::Bytes && !self.is_text();
         made == self || bytes
     }
 
-    /// Whether stored bytes are what the kind promises; the error says why not.
+    /// Checks that stored bytes are valid for the kind; the error says why not.
     pub fn check(self, bytes: &[u8]) -> Result<(), String> {
         (self.row().check)(bytes)
     }
 
-    /// What a pack's digest calls it.
+    /// Code in a pack's digest.
     pub(crate) const fn code(self) -> u8 {
         self.row().code
     }
 
-    /// The ending of its members in tar shards.
+    /// File extension of its members in tar shards.
     pub(crate) const fn tar(self) -> &'static str {
         self.row().tar
     }
@@ -183,7 +183,7 @@ impl Kind {
     }
 }
 
-/// The check of kinds that promise nothing.
+/// The check of kinds for which all bytes are valid.
 #[expect(clippy::unnecessary_wraps, reason = "one of several checks")]
 fn anything(_: &[u8]) -> Result<(), String> {
     Ok(())

@@ -19,7 +19,7 @@ pub(super) const FLOAT: Row = Row {
     carrier: Carrier::Float,
     meaning: Meaning::Numbers,
     check: anything,
-    // A number is JSON too, and webdataset decodes it to a float.
+    // A number is valid JSON, and webdataset decodes it to a float.
     tar: "json",
     litdata: "float",
     mds: "float64",

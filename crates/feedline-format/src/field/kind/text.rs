@@ -20,7 +20,7 @@ pub(super) const JSON: Row = Row {
     meaning: Meaning::Json,
     check: is_json,
     tar: "json",
-    // litdata has had a leaf for JSON only lately; its text is read by every version.
+    // Only recent versions of litdata have a leaf type for JSON; every version reads text.
     litdata: "str",
     mds: "json",
 };

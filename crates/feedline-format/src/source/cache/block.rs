@@ -1,11 +1,11 @@
-//! One block of one object in a file of its own:
+//! One block of one object, in a file of its own:
 //!
 //! ```text
 //! payload │ description (JSON) │ its length u32 │ crc32c of the payload u32 │ crc32c of the description u32 │ magic
 //! ```
 //!
-//! The payload begins at 0, so that a read is one `pread`. A block is put in place by rename, whole or not at all; the
-//! checksums are for disks that forget.
+//! The payload begins at offset 0, so that a read is one `pread`. A block is renamed into place, whole or not at all;
+//! the checksums detect damage on disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,28 +18,29 @@ use crate::sample::Fingerprint;
 const MAGIC: &[u8; 8] = b"flblock1";
 const FOOTER: u64 = 20;
 
-/// A description is a few hundred bytes; more is damage.
+/// A description has a few hundred bytes; a longer one is damaged.
 const MOST_DESCRIPTION: u32 = 64 << 10;
 
-/// Which bytes a block holds.
+/// Which bytes a block contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Description {
     /// The source's root.
     pub(super) uri: String,
     /// The object.
     pub(super) name: String,
-    /// What it was.
+    /// The object's version.
     pub(super) version: u64,
-    /// Its length.
+    /// The object's length.
     pub(super) size: u64,
-    /// Which block of it.
+    /// Index of the block in the object.
     pub(super) block: u64,
     /// Bytes per block; the last one may be shorter.
     pub(super) block_bytes: u64,
 }
 
 impl Description {
-    /// The name of its file: another version of an object never meets the blocks of this one.
+    /// Name of the block's file. It contains the version, so that blocks of another version of the object are never
+    /// used.
     pub(super) fn file_name(&self) -> String {
         let numbers = [self.version, self.size, self.block, self.block_bytes].map(u64::to_le_bytes);
         let Fingerprint(bytes) =
@@ -47,18 +48,18 @@ impl Description {
         Fingerprint(bytes).to_hex()
     }
 
-    /// Where the block begins in its object.
+    /// Offset of the block in its object.
     pub(super) fn start(&self) -> u64 {
         self.block * self.block_bytes
     }
 
-    /// Its length.
+    /// Length of the block.
     pub(super) fn length(&self) -> u64 {
         self.block_bytes.min(self.size.saturating_sub(self.start()))
     }
 }
 
-/// The length of its file.
+/// Length of the block's file.
 pub(super) fn file_length(payload: &[u8], description: &Description) -> io::Result<u64> {
     let text = serde_json::to_vec(description)?;
     Ok((payload.len() + text.len()) as u64 + FOOTER)
@@ -77,7 +78,7 @@ pub(super) fn write(file: &mut File, payload: &[u8], description: &Description) 
     file.write_all(&footer)
 }
 
-/// What a block's file says it holds.
+/// Reads the description and the payload's checksum from a block's file.
 pub(super) fn describe(file: &File) -> io::Result<(Description, u32)> {
     let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
     let length = file.metadata()?.len();
@@ -90,7 +91,7 @@ pub(super) fn describe(file: &File) -> io::Result<(Description, u32)> {
     let number = |at: usize| u32::from_le_bytes(footer[at..at + 4].try_into().expect("four bytes"));
     let (text_length, payload_sum, text_sum) = (number(0), number(4), number(8));
     if text_length > MOST_DESCRIPTION || u64::from(text_length) > at {
-        return Err(bad("an impossible description"));
+        return Err(bad("an invalid description"));
     }
     let mut text = vec![0; text_length as usize];
     let payload_end = at - u64::from(text_length);

@@ -1,4 +1,4 @@
-//! The folder on disk, shared by all processes of a machine.
+//! The cache folder on disk, shared by all processes of a machine.
 //!
 //! ```text
 //! blocks/ab/<hash>   a block, put there by rename
@@ -7,7 +7,7 @@
 //! used               bytes in blocks and in those being written: the limit holds for all processes together
 //! ```
 //!
-//! A block's time of change is the time of its last use: the oldest go first when room is needed.
+//! A block's modification time is the time of its last use: when room is needed, the oldest blocks are removed first.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,25 +22,25 @@ use super::block::{self, Description};
 use crate::source::wanted::is_given_up;
 use crate::source::{LockedFile, private};
 
-/// More lock files than requests at once, so that two blocks rarely share one.
+/// More lock files than concurrent requests, so that two blocks rarely share one.
 const LOCKS: u64 = 1024;
 
-/// Room is made down to this share of the limit, so that it need not be made for every block.
+/// Blocks are removed until this fraction of the limit is used, so that not every new block has to make room.
 const MAKE_ROOM: f64 = 0.9;
 
-/// The folder.
+/// The cache folder.
 #[derive(Debug)]
 pub(super) struct Disk {
     root: PathBuf,
     limit: u64,
     next_temporary: AtomicU64,
-    /// Why nothing can be written, if so.
+    /// Why the folder cannot be written, if so.
     read_only: Option<io::ErrorKind>,
-    /// How long to wait for another process.
+    /// How long to wait for a lock of another process.
     patience: Duration,
 }
 
-/// How long another process may hold a lock: as long as a fetch may take that makes no progress.
+/// How long another process may hold a lock: as long as a fetch without progress may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(330);
 
 /// A file below `blocks/`.
@@ -51,7 +51,7 @@ pub(super) struct Found {
     used: SystemTime,
 }
 
-/// Which file a block is in: another one of the same name was written anew.
+/// Identifies a block's file: a block that was written again under the same name is another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     inode: u64,
@@ -65,15 +65,15 @@ impl Identity {
     }
 }
 
-/// The right to fetch one block. Freed on drop, and by the kernel if the process dies.
+/// The right to fetch one block. Released on drop, and by the kernel if the process dies.
 #[derive(Debug)]
 pub(super) struct Turn {
     _file: LockedFile,
 }
 
 impl Disk {
-    /// Opens or makes the folder and clears away what dead processes left. Without a limit, nine tenths of what the
-    /// disk has to give.
+    /// Opens or makes the folder and removes temporary files of dead processes. Without a limit, the cache may use
+    /// nine tenths of the free space.
     pub(super) fn open(root: &Path, limit: Option<u64>, patience: Duration) -> io::Result<Self> {
         let disk = Disk {
             root: root.to_owned(),
@@ -89,7 +89,7 @@ impl Disk {
                 let usual = used.saturating_add(room / 10 * 9);
                 Ok(Disk { limit: limit.unwrap_or(usual), ..disk })
             }
-            // What is there can be read all the same.
+            // The blocks that are there can still be read.
             Err(error) if fs::read_dir(root.join("blocks")).is_ok() => {
                 Ok(Disk { read_only: Some(error.kind()), ..disk })
             }
@@ -97,7 +97,7 @@ impl Disk {
         }
     }
 
-    /// Makes what is missing and clears away what dead processes left; gives the bytes that are there.
+    /// Makes missing folders and removes temporary files of dead processes. Returns the number of bytes stored.
     fn prepare(&self) -> io::Result<u64> {
         for folder in ["blocks", "tmp", "locks"] {
             private::make_folder(&self.root.join(folder))?;
@@ -106,12 +106,12 @@ impl Disk {
         self.counter()?.get().map_or_else(|| self.count(), Ok)
     }
 
-    /// Why nothing can be written, if so.
+    /// Why the folder cannot be written, if so.
     pub(super) fn read_only(&self) -> Option<io::ErrorKind> {
         self.read_only
     }
 
-    /// Removes a block that turned out to hold damaged bytes.
+    /// Removes a block with damaged bytes.
     pub(super) fn remove(&self, description: &Description) {
         let _ = fs::remove_file(self.path(&description.file_name()));
     }
@@ -120,12 +120,12 @@ impl Disk {
         self.root.join("blocks").join(&name[..2]).join(name)
     }
 
-    /// A block that is there and whole, marked as used now. A damaged one is removed. One that is the very file that
-    /// was `seen` whole before is not read again.
+    /// Opens a block that is there and undamaged, and marks it as used now. A damaged block is removed. A file that
+    /// was `seen` undamaged before is not read again.
     pub(super) fn find(&self, description: &Description, seen: Option<Identity>) -> Option<File> {
         let path = self.path(&description.file_name());
         let file = File::open(&path).ok()?;
-        // A checksum tells of damage, not of who wrote the block. It is fetched, and put in its place.
+        // A checksum detects damage, not who wrote the block. A block of another user is fetched again and replaced.
         if !file.metadata().is_ok_and(|found| private::is_own(&found)) {
             return None;
         }
@@ -145,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// Waits for the turn to fetch a block; another process may have fetched it meanwhile.
+    /// Waits for the right to fetch a block. Another process may have fetched it meanwhile.
     pub(super) fn turn(&self, description: &Description) -> io::Result<Turn> {
         let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
         let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
@@ -153,13 +153,13 @@ impl Disk {
         Ok(Turn { _file: lock(file, self.patience)? })
     }
 
-    /// Whether a block of this name is there; it is looked at more closely when it is read.
+    /// Whether a block of this name exists; it is checked when it is read.
     pub(super) fn has(&self, description: &Description) -> bool {
         let found = fs::symlink_metadata(self.path(&description.file_name()));
         found.is_ok_and(|found| private::is_own(&found))
     }
 
-    /// Puts a block in place and gives it open.
+    /// Puts a block in place and returns its open file.
     pub(super) fn put(&self, description: &Description, payload: &[u8]) -> io::Result<File> {
         let length = block::file_length(payload, description)?;
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
@@ -189,7 +189,8 @@ impl Disk {
         Ok(file)
     }
 
-    /// Makes and locks a temporary file of `bytes` that counts as used, making room first if need be. One process at a time.
+    /// Makes and locks a temporary file of `bytes`, which count as used. Makes room first if necessary. One process
+    /// at a time.
     fn reserve(&self, bytes: u64, temporary: &Path) -> io::Result<File> {
         if bytes > self.limit {
             return Err(io::Error::new(
@@ -204,7 +205,7 @@ impl Disk {
         }
         let file = private::new_file().read(true).create_new(true).open(temporary)?;
         flock(&file, FlockOperation::LockExclusive)?;
-        // Whoever counts sees its length from now on.
+        // From now on the file's length is included when used bytes are counted.
         file.set_len(bytes)?;
         counter.set(used + bytes);
         Ok(file)
@@ -216,9 +217,9 @@ impl Disk {
         Ok(Counter { file: lock(file, self.patience)? })
     }
 
-    /// Bytes that are there, also of what is being written.
+    /// Number of bytes stored, including files that are being written.
     fn count(&self) -> io::Result<u64> {
-        // These first: one that is put in place meanwhile is counted twice rather than not at all.
+        // Temporary files first: a block that is renamed meanwhile is then counted twice rather than not at all.
         let mut unfinished = 0;
         for file in fs::read_dir(self.root.join("tmp"))? {
             unfinished += file?.metadata().map_or(0, |meta| meta.len());
@@ -227,7 +228,7 @@ impl Disk {
         Ok(unfinished + blocks)
     }
 
-    /// Removes the blocks that were not used for longest, until `bytes` more fit; gives what is left.
+    /// Removes the least recently used blocks until `bytes` more fit. Returns the number of bytes still used.
     fn make_room(&self, bytes: u64) -> io::Result<u64> {
         let mut used = self.count()?;
         let mut files = self.files()?;
@@ -238,7 +239,7 @@ impl Disk {
                 break;
             }
             match fs::remove_file(&found.path) {
-                // Somebody else made room too.
+                // Another process made room too.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => used = used.saturating_sub(found.bytes),
             }
@@ -246,13 +247,13 @@ impl Disk {
         Ok(used)
     }
 
-    /// All blocks.
+    /// Lists all blocks.
     pub(super) fn files(&self) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         for folder in fs::read_dir(self.root.join("blocks"))? {
             for file in fs::read_dir(folder?.path())? {
                 let file = file?;
-                // Gone meanwhile: another process made room.
+                // Another process removed it to make room.
                 let Ok(meta) = file.metadata() else { continue };
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 found.push(Found { path: file.path(), bytes: meta.len(), used });
@@ -261,13 +262,13 @@ impl Disk {
         Ok(found)
     }
 
-    /// Files that nobody is writing any more.
+    /// Removes temporary files that no process is writing any more.
     fn clear_temporary(&self) -> io::Result<()> {
         for file in fs::read_dir(self.root.join("tmp"))? {
             let path = file?.path();
             let Ok(file) = File::open(&path) else { continue };
             if let Ok(file) = LockedFile::try_lock(file) {
-                // The writer may have renamed it just now: then the name leads nowhere, or to another file.
+                // The writer may just have renamed it: then the name is gone, or belongs to another file.
                 let same = |meta: fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == meta.ino());
                 if fs::metadata(&path).is_ok_and(same) {
                     let _ = fs::remove_file(&path);
@@ -277,7 +278,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes all blocks; gives their number and bytes.
+    /// Removes all blocks; returns their number and bytes.
     pub(super) fn clear(&self) -> io::Result<(u64, u64)> {
         let (mut count, mut bytes) = (0, 0);
         for found in self.files()? {
@@ -290,8 +291,8 @@ impl Disk {
     }
 }
 
-/// The file `used`, locked until it is dropped. What is lost when a process dies between counting and writing is too much
-/// counted, never too little, and is put right when room is made.
+/// The file `used`, locked until it is dropped. If a process dies between counting and writing, the count is too
+/// high, never too low, and is corrected when room is made.
 struct Counter {
     file: LockedFile,
 }
@@ -303,7 +304,7 @@ impl Counter {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// A count that cannot be written (a full disk) is made anew by the next one who asks.
+    /// A count that cannot be written (a full disk) is computed again by the next process that needs it.
     fn set(&self, used: u64) {
         if self.file.write_all_at(&used.to_le_bytes(), 0).is_err() {
             let _ = self.file.set_len(0);
@@ -317,7 +318,7 @@ impl Counter {
     }
 }
 
-/// Waits for a lock: not for ever (its holder may be stopped or stuck), and no longer than anybody wants it.
+/// Waits for a lock: not for ever (its holder may be stopped or stuck), and not after the read was cancelled.
 fn lock(mut file: File, patience: Duration) -> io::Result<LockedFile> {
     let (begun, mut pause) = (Instant::now(), Duration::from_millis(1));
     loop {
@@ -327,7 +328,7 @@ fn lock(mut file: File, patience: Duration) -> io::Result<LockedFile> {
             Err((_, error)) => return Err(error.into()),
         };
         if is_given_up() {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled while waiting for a lock"));
         }
         if begun.elapsed() >= patience {
             let reason = format!("another process has held its lock for {} s", patience.as_secs_f64());
@@ -371,7 +372,7 @@ mod tests {
         assert!(disk.put(&description(9), &[0; 5000]).is_err());
     }
 
-    /// As two processes would: each knows only what it wrote itself.
+    /// Like two processes: each knows only what it wrote itself.
     #[test]
     fn the_limit_holds_for_all_who_share_the_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -381,7 +382,7 @@ mod tests {
                 scope.spawn(move || {
                     for block in 0..50 {
                         disk.put(&description(block * 2 + at as u64), &[1; 1000]).unwrap();
-                        // Nobody makes room or takes it while the counter is held.
+                        // While the counter is held, no process makes room or uses it.
                         let _counter = disk.counter().unwrap();
                         let there: u64 = disk.files().unwrap().iter().map(|found| found.bytes).sum();
                         assert!(there <= 10_000, "{there}");
@@ -443,7 +444,7 @@ mod tests {
         assert!(disk.has(&description(0)) && disk.find(&description(0), None).is_some());
         let path = disk.path(&description(0).file_name());
         let seen = Identity::of(&File::open(&path).unwrap());
-        // Only the administrator can give a file away.
+        // Only root can change a file's owner.
         if std::os::unix::fs::chown(&path, Some(54321), None).is_ok() {
             assert!(!disk.has(&description(0)));
             assert!(disk.find(&description(0), None).is_none() && disk.find(&description(0), seen).is_none());

@@ -1,8 +1,8 @@
-//! A few open things by name; the one not used for longest makes way.
+//! A few open values by name; the least recently used one is evicted.
 
 use std::collections::HashMap;
 
-/// At most `most` values. Making way looks at all of them: for hundreds, not for millions.
+/// At most `most` values. Eviction looks at all of them: fine for hundreds, not for millions.
 #[derive(Debug)]
 pub(super) struct Kept<V> {
     values: HashMap<String, (V, u64)>,
@@ -22,12 +22,12 @@ impl<V: Clone> Kept<V> {
         Some(value.clone())
     }
 
-    /// Takes it out, to be closed where no lock is held.
+    /// Takes a value out, so that the caller can close it without holding a lock.
     pub(super) fn remove(&mut self, name: &str) -> Option<V> {
         self.values.remove(name).map(|(value, _)| value)
     }
 
-    /// Gives what made way, to be closed where no lock is held.
+    /// Returns the evicted value, so that the caller can close it without holding a lock.
     pub(super) fn put(&mut self, name: String, value: V) -> Option<V> {
         self.uses += 1;
         let mut gone = None;

@@ -1,8 +1,9 @@
-//! A source that keeps what it fetched on disk, in blocks, for all processes of the machine and for the next run.
+//! A source that keeps fetched bytes on disk, in blocks, for all processes of the machine and for the next run.
 //!
-//! Each block is fetched by one process at a time: the others wait for its lock and find the block on disk. Whoever
-//! dies while fetching frees the lock. A block is named by (uri, object, version, length): a changed object never
-//! meets the blocks of its former self. When the disk cannot take a block, reads go on without it, and say so once.
+//! Each block is fetched by one process at a time: the others wait for its lock and find the block on disk. A process
+//! that dies while fetching releases the lock. A block is named by (uri, object, version, length), so that blocks of
+//! a changed object are never used. If a block cannot be written to disk, reads continue without it, with one
+//! warning.
 
 mod block;
 mod disk;
@@ -27,16 +28,16 @@ use super::{
 };
 use crate::error::{Error, Location, Result};
 
-/// Bytes per block. Smaller ones would cost a request each; larger ones would be fetched for little.
+/// Bytes per block. Smaller blocks would need more requests; larger ones would fetch too much for a small read.
 const BLOCK_BYTES: u64 = 4 << 20;
 
-/// Files and objects kept open.
+/// Maximum number of files and objects kept open.
 const KEPT_OPEN: usize = 256;
 
-/// Locks under which blocks are looked at for the first time, so that threads that want the same one look once.
+/// Number of locks for first checks of blocks, so that threads that want the same block check it once.
 const FIRST_LOOKS: usize = 64;
 
-/// After a failed write, none is tried for so long.
+/// Time after a failed write during which no other write is tried.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// A source behind a disk cache.
@@ -56,9 +57,9 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Blocks, open.
+    /// Open files of blocks.
     files: Kept<Arc<File>>,
-    /// Blocks that this process wrote or found whole: no need to read them through again.
+    /// Blocks that this process wrote or has checked; they need no second check.
     whole: HashMap<String, Identity>,
     objects: Kept<(Seen, Arc<dyn Object>)>,
     paused: Option<Instant>,
@@ -71,7 +72,7 @@ impl CachedSource {
         CachedSource::with_patience(inner, folder, limit, None)
     }
 
-    /// The same, waiting for other processes no longer than `patience`.
+    /// Like `new`, with a limit on the time to wait for other processes.
     pub(super) fn with_patience(
         inner: Arc<dyn Source>,
         folder: &Path,
@@ -92,7 +93,7 @@ impl CachedSource {
         let shared = Arc::new(shared);
         if let Some(kind) = shared.disk.read_only() {
             let warning = format!(
-                "the cache {} cannot be written ({kind}); what is in it is used, the rest is streamed",
+                "the cache {} cannot be written ({kind}); its content is used, the rest is streamed",
                 folder.display()
             );
             shared.lock().warnings.push(warning);
@@ -134,7 +135,7 @@ impl Shared {
     fn warn(&self, warning: String) {
         let mut state = self.lock();
         state.paused = Some(Instant::now());
-        // Once: the same disk will be full for every block.
+        // Once only: a full disk fails for every block.
         if state.warnings.is_empty() {
             state.warnings.push(warning);
         }
@@ -144,7 +145,7 @@ impl Shared {
         self.lock().paused.is_some_and(|since| since.elapsed() < PAUSE)
     }
 
-    /// Keeps a whole block open.
+    /// Keeps the file of an undamaged block open.
     fn keep(&self, name: String, file: File) -> Arc<File> {
         let (identity, file) = (Identity::of(&file), Arc::new(file));
         let mut state = self.lock();
@@ -157,7 +158,7 @@ impl Shared {
         file
     }
 
-    /// A block that is on disk. Read through the first time this process meets it, by one thread.
+    /// A block that is on disk. One thread checks it when this process uses it for the first time.
     fn find(&self, name: &str, description: &Description) -> Option<Arc<File>> {
         let number = usize::from_str_radix(&name[..8], 16).unwrap_or(0) % FIRST_LOOKS;
         let _look = self.first_looks[number].lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +173,7 @@ impl Shared {
         Some(self.keep(name.to_owned(), file))
     }
 
-    /// The block's file, fetched first if need be. `None` if the disk does not take it.
+    /// The block's file, fetched first if necessary. `None` if it cannot be written to disk.
     fn block(&self, object: &CachedObject, description: &Description) -> Result<Option<Arc<File>>> {
         let name = description.file_name();
         let open = self.lock().files.get(&name);
@@ -186,7 +187,7 @@ impl Shared {
         match kept {
             Ok(file) => Ok(Some(self.keep(name, file))),
             Err(error) => {
-                // Who gave up waiting for the disk has learnt nothing about it.
+                // A cancelled wait says nothing about the disk.
                 check_wanted()?;
                 self.warn(format!("the cache cannot be written ({error}); data are streamed without it"));
                 Ok(None)
@@ -194,12 +195,12 @@ impl Shared {
         }
     }
 
-    /// Fetches a block and puts it on disk, unless another process does so first. The inner error is the disk's.
+    /// Fetches a block and writes it to disk, unless another process does so first. The inner error is the disk's.
     fn fetch_block(&self, object: &CachedObject, description: &Description) -> Result<io::Result<File>> {
         let _turn = match self.disk.turn(description) {
             Ok(turn) => turn,
             Err(error) if is_given_up() => {
-                return Err(Error::Closed(format!("the read was given up: {error}")));
+                return Err(Error::Closed(format!("the read was cancelled: {error}")));
             }
             Err(error) => return Ok(Err(error)),
         };
@@ -250,7 +251,7 @@ impl Source for CachedSource {
         Ok(self.object(name)?)
     }
 
-    /// Blocks are kept by version: one that nobody knows yet must be asked for.
+    /// Blocks are stored by version, so an unknown version must be requested.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
         if seen.version == 0 {
             return super::open_checked(self, name, seen);
@@ -269,7 +270,7 @@ impl Source for CachedSource {
             .read_at(0, into)
     }
 
-    /// In blocks, like every other read.
+    /// Reads in blocks, like every other read.
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
         let object = self.open(name)?;
         into.resize(to_usize(object.size(), self.uri(), name)?, 0);
@@ -320,7 +321,7 @@ impl Source for CachedSource {
             .filter_map(|block| {
                 let (shared, name) = (self.shared.clone(), name.to_owned());
                 self.background(Box::new(move || {
-                    // What fails here fails again, and is told, when the bytes are needed.
+                    // A failure here happens again when the bytes are needed, and is reported then.
                     let _ = shared.fill(&name, block, seen);
                 }))
             })
@@ -350,7 +351,7 @@ impl Shared {
 struct CachedObject {
     name: String,
     seen: Seen,
-    /// `None` for one that is fetched by what a listing told of it.
+    /// `None` for an object that is fetched with what a listing said about it.
     inner: Option<Arc<dyn Object>>,
     shared: Arc<Shared>,
 }
@@ -367,7 +368,7 @@ impl CachedObject {
         }
     }
 
-    /// Bytes from the source itself.
+    /// Reads from the source itself.
     fn fetch(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match &self.inner {
             Some(inner) => inner.read_at(offset, into),
@@ -428,33 +429,33 @@ impl Object for CachedObject {
     }
 }
 
-/// What a cache holds of one object.
+/// What a cache contains of one object.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CachedEntry {
-    /// Where it is from.
+    /// Root of the source.
     pub uri: String,
-    /// Its name there.
+    /// Name of the object.
     pub name: String,
-    /// Its length.
+    /// Length of the object.
     pub size: u64,
-    /// How much of it is here.
+    /// Number of cached bytes.
     pub cached: u64,
-    /// In how many files.
+    /// Number of cached blocks.
     pub blocks: u64,
 }
 
-/// What a look at every block found.
+/// Result of a check of every block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CacheReport {
-    /// Whole blocks.
+    /// Number of undamaged blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
     /// Damaged files; they are removed when they are next read.
     pub damaged: Vec<String>,
 }
 
-/// A cache folder, for looking after it.
+/// A cache folder, for listing, checking and clearing it.
 #[derive(Debug)]
 pub struct DiskCache {
     disk: Disk,
@@ -473,7 +474,7 @@ impl DiskCache {
         Ok(DiskCache { disk, folder: folder.to_owned() })
     }
 
-    /// What it holds, by object, sorted by uri and name.
+    /// Lists the content by object, sorted by uri and name.
     pub fn entries(&self) -> Result<Vec<CachedEntry>> {
         let mut found: HashMap<(String, String, u64, u64), CachedEntry> = HashMap::new();
         for file in self.disk.files().map_err(|e| failed("reading the cache", &self.folder, e))? {
@@ -507,7 +508,7 @@ impl DiskCache {
         Ok(report)
     }
 
-    /// Removes everything; gives the number of blocks and of bytes that are free again.
+    /// Removes everything; returns the number of blocks and bytes that were removed.
     pub fn clear(&self) -> Result<(u64, u64)> {
         self.disk.clear().map_err(|e| failed("clearing the cache", &self.folder, e))
     }
@@ -633,11 +634,11 @@ mod tests {
         assert!(read == bytes && cache.verify().unwrap().damaged.is_empty());
     }
 
-    /// Bytes that this thread has read from files.
+    /// Number of bytes that this thread has read from files.
     fn read_so_far() -> u64 {
         let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
-        // The file itself counts, too.
+        // Reading this file counts, too.
         line.parse::<u64>().unwrap() - text.len() as u64
     }
 
@@ -658,7 +659,7 @@ mod tests {
             let object = source.open("a").unwrap();
             let (mut read, count, before) = (vec![0; READ as usize], 1000 * BLOCK / READ, read_so_far());
             for step in 0..count {
-                // An odd factor and a power of two would do; any step that has no factor in common with the count does.
+                // Any step that has no common factor with the count visits every place once.
                 let at = (step * 3001 + seed) % count * READ;
                 object.read_at(at, &mut read).unwrap();
                 assert!(read == bytes[at as usize..(at + READ) as usize]);
@@ -682,7 +683,7 @@ mod tests {
         let mut read = vec![0; 100_000];
         let first = CachedSource::new(inner.clone(), folder.path(), None).unwrap();
         first.open("a").unwrap().read_at(0, &mut read).unwrap();
-        // As a folder without permission would, for root as well: nothing can be put below them.
+        // Nothing can be created below a file, not even by root: like a folder without permission.
         for name in ["tmp", "locks"] {
             std::fs::remove_dir_all(folder.path().join(name)).unwrap();
             std::fs::write(folder.path().join(name), b"").unwrap();
@@ -715,7 +716,7 @@ mod tests {
         }
         let warnings = source.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains("streamed"), "{warnings:?}");
-        // One block in vain, then only what is needed.
+        // One whole block that could not be stored, then only what is needed.
         assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000 + 3000);
     }
 }

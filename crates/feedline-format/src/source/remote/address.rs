@@ -1,4 +1,4 @@
-//! A uri, taken apart: scheme, root, key, and what in it is nobody else's business.
+//! Parses a uri into scheme, root, key, and the parts that may be secret.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use object_store::path::Path;
 use super::options::Options;
 use crate::error::{Error, Result};
 
-/// What kind of store a uri names.
+/// The kind of store that a uri names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     S3,
@@ -17,7 +17,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// The kind a uri names, if it is a remote one.
+    /// The kind of a uri; `None` if it is not a remote one.
     pub(crate) fn of(uri: &str) -> Option<Self> {
         match uri.split_once("://")?.0.to_lowercase().as_str() {
             "s3" | "s3a" => Some(Scheme::S3),
@@ -29,7 +29,7 @@ impl Scheme {
         }
     }
 
-    /// As it is written in a uri.
+    /// Its name in a uri.
     pub(super) fn name(self) -> &'static str {
         match self {
             Scheme::S3 => "s3",
@@ -40,17 +40,17 @@ impl Scheme {
     }
 }
 
-/// A uri, taken apart.
+/// A parsed uri.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) scheme: Scheme,
     /// Scheme and bucket, container or host: `s3://bucket`.
     pub(crate) root: String,
-    /// What comes after it, without slashes at either end.
+    /// The part after the root, without slashes at either end.
     pub(crate) key: String,
-    /// Whether the uri ended in a slash, or names nothing but the root: a folder for certain.
+    /// Whether the uri ended in a slash or names only the root, and so must be a folder.
     pub(crate) folder: bool,
-    /// The query of an http address, with its question mark.
+    /// The query of an http address, including the question mark.
     pub(super) query: String,
     /// User and password of an http address.
     pub(super) user: Option<(String, String)>,
@@ -64,7 +64,7 @@ impl fmt::Debug for Address {
 }
 
 impl Address {
-    /// Takes a remote uri apart.
+    /// Parses a remote uri.
     pub(crate) fn parse(uri: &str) -> Result<Self> {
         let wrong = |reason: &str| Error::option("uri", format!("{uri}: {reason}"));
         let scheme = Scheme::of(uri).ok_or_else(|| wrong("not a remote uri"))?;
@@ -87,37 +87,37 @@ impl Address {
         let folder = key.is_empty() || key.ends_with('/');
         let key = key.trim_matches('/');
         let key = match scheme {
-            // What a browser shows as %20 is a space for everybody else.
+            // Servers know `%20` as a space.
             Scheme::Http => Path::from_url_path(key).map_err(|e| wrong(&e.to_string()))?.to_string(),
             _ => Path::parse(key).map_err(|e| wrong(&e.to_string()))?.to_string(),
         };
         Ok(Address { scheme, root: format!("{head}://{bucket}"), key, folder, query, user })
     }
 
-    /// The same address with another key.
+    /// Returns the same address with another key.
     pub(crate) fn with_key(&self, key: impl Into<String>) -> Self {
         Address { key: key.into(), ..self.clone() }
     }
 
-    /// Whether both lie in the same store and can be asked for over one connection.
+    /// Whether both are in the same store and can use one connection.
     pub(crate) fn same_root(&self, other: &Address) -> bool {
         self.root == other.root && self.query == other.query && self.user == other.user
     }
 
-    /// As a user would write it, without what may be secret.
+    /// As a user would write it, without anything secret.
     pub(crate) fn uri(&self) -> String {
         if self.key.is_empty() { self.root.clone() } else { format!("{}/{}", self.root, self.key) }
     }
 }
 
-/// Who speaks S3 under a name of its own.
+/// An S3-compatible store with its own scheme.
 struct Preset {
     scheme: &'static str,
     endpoint: &'static str,
     region: &'static str,
 }
 
-/// Where they are: `{account}` and `{region}` are storage options.
+/// Endpoints; `{account}` and `{region}` are storage options.
 const PRESETS: [Preset; 4] = [
     Preset { scheme: "r2", endpoint: "https://{account}.r2.cloudflarestorage.com", region: "auto" },
     Preset { scheme: "b2", endpoint: "https://s3.{region}.backblazeb2.com", region: "us-west-004" },
@@ -126,7 +126,7 @@ const PRESETS: [Preset; 4] = [
 ];
 
 impl Address {
-    /// Endpoint and region that the scheme itself stands for.
+    /// The endpoint and region that the scheme implies.
     pub(super) fn preset(
         &self,
         options: &Options,

@@ -1,4 +1,4 @@
-//! One process's connection to a store, and the patience with which it is asked.
+//! One process's connection to a store, and how long it retries.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,23 +20,23 @@ use super::store::{self, Opened};
 use crate::error::{Error, Location, Result};
 use crate::source::wanted::given_up;
 
-/// Recent times to the first byte, for `hedge_after="auto"`.
+/// Number of recent times to the first byte that are kept, for `hedge_after="auto"`.
 const REMEMBERED: usize = 128;
 
-/// Fewer say nothing about the slowest twentieth.
+/// Minimum number of times from which the slowest twentieth can be estimated.
 const ENOUGH: usize = 20;
 
-/// How often a waiting thread looks whether it is still wanted.
+/// How often a waiting thread checks whether it was cancelled.
 pub(super) const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
-/// The first pause between tries; it doubles up to [`LONGEST_PAUSE`].
+/// The first pause between attempts; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// So many bytes since the last failure are progress: the count of tries begins anew.
+/// After this many bytes since the last failure, the number of attempts is counted from 0 again.
 const PROGRESS: u64 = 1 << 20;
 
-/// What one process needs to ask a store.
+/// What one process needs to send requests to a store.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) process: u32,
@@ -49,7 +49,7 @@ pub(super) struct Connection {
     /// Whether the store has ever answered.
     reached: AtomicBool,
     first_bytes: Mutex<VecDeque<Duration>>,
-    /// Requests of reads ahead that may run at once; served in the order in which they were asked for.
+    /// Number of prefetch requests that may run at once; they are served in the order in which they were made.
     pub(super) slots: Arc<Semaphore>,
 }
 
@@ -69,7 +69,7 @@ impl Connection {
         })
     }
 
-    /// Waits for `work` on this thread, or until nobody wants it any more.
+    /// Waits for `work` on this thread, or until it is cancelled.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| self.wait_for(work)))
             .unwrap_or_else(|panic| Err(self.broken_task(&*panic)))
@@ -84,7 +84,7 @@ impl Connection {
         };
         match runtime::wait(&self.runtime, select(pin!(work), pin!(watch))) {
             Either::Left((done, _)) => done,
-            Either::Right(((), _)) => Err(Error::Closed("the read was given up".to_owned())),
+            Either::Right(((), _)) => Err(Error::Closed("the read was cancelled".to_owned())),
         }
     }
 
@@ -101,7 +101,7 @@ impl Connection {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that the store answered, and after how long.
+    /// Records that the store answered, and after how long.
     pub(super) fn answered(&self, after: Duration) {
         self.reached.store(true, Ordering::Relaxed);
         let mut recent = self.first_bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl Connection {
         recent.push_back(after);
     }
 
-    /// When to ask a second time.
+    /// When to send a second request.
     pub(super) fn hedge_after(&self) -> Option<Duration> {
         match self.options.transfer.hedge {
             Hedge::Off => None,
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Reads credentials again and connects anew. If that fails, the old connection stays.
+    /// Reads credentials again and reconnects. If that fails, the old connection stays.
     fn renew(&self) {
         if let Ok(opened) = store::open(&self.address, &self.options) {
             *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(opened);
@@ -136,7 +136,7 @@ impl Connection {
     }
 }
 
-/// How long one piece of work has been tried, and how much longer it may be.
+/// How long one request has been tried, and how much longer it may be.
 #[derive(Debug)]
 pub(super) struct Patience<'a> {
     connection: &'a Connection,
@@ -146,7 +146,7 @@ pub(super) struct Patience<'a> {
     known: Option<u64>,
     begun: Instant,
     tries: u32,
-    /// Those among them that ended with a plain "no".
+    /// Number of attempts that were refused.
     refusals: u32,
     received: u64,
 }
@@ -170,8 +170,8 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// After a failure: waits before the next try, or gives the error if there shall be none. `received` counts all
-    /// bytes that came so far.
+    /// After a failure: waits before the next attempt, or returns the error if there is none left. `received` is the
+    /// number of bytes received so far.
     pub(super) async fn wait_or_give_up(&mut self, mut trouble: Trouble, received: u64) -> Result<()> {
         if received >= self.received + PROGRESS {
             (self.received, self.tries, self.begun) = (received, 0, Instant::now());
@@ -207,12 +207,12 @@ impl<'a> Patience<'a> {
         self.wait_or_give_up(Trouble::Refused(Fault::new(error)), received).await
     }
 
-    /// The same, for an answer that did not come in time.
+    /// The same, for an answer that did not arrive in time.
     pub(super) async fn wait_after_stall(&mut self, received: u64) -> Result<()> {
         self.wait_or_give_up(Trouble::Stalled(self.connection.transfer().stall), received).await
     }
 
-    /// Between half and all of a time that doubles with each try: many clients must not come back at once.
+    /// Between half and all of a time that doubles with each attempt, so that many clients do not return at once.
     fn pause(&self) -> Duration {
         let doubled = FIRST_PAUSE * 2u32.pow(self.tries.saturating_sub(1).min(16));
         let most = doubled.min(LONGEST_PAUSE);

@@ -1,8 +1,8 @@
-//! Plain http without anything between the socket and the memory that the bytes are for.
+//! A plain http client that receives bytes directly into their final memory.
 //!
-//! A client for all of http reads into a buffer of its own, from which bytes must be copied once more: where a server is
-//! fast that copy is a quarter of the work. This one asks for objects over `http://` and nothing else; whatever is not a
-//! plain answer (a redirect, a body without a length) it leaves to the other.
+//! A general http client reads into its own buffer, from which bytes must be copied once more. With a fast server
+//! that copy is a quarter of the work. This client only gets objects over `http://`; any answer that is not plain (a
+//! redirect, a body without a length) is left to the general client.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,27 +21,27 @@ use tokio::net::TcpStream;
 
 use super::landing::Landing;
 
-/// Connections that are kept for the next request are kept so long.
+/// How long unused connections are kept for the next request.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The longest head of an answer.
+/// Maximum length of an answer's head.
 const MOST_HEAD: usize = 64 << 10;
 
-/// Bytes that land nowhere in particular come in pieces of at most this size, through memory that is used again.
+/// Size of the pieces in which bytes without a landing buffer are received, through memory that is reused.
 const PIECE: usize = 256 << 10;
 
 /// Connections of one process to web servers.
 #[derive(Debug)]
 pub(super) struct Direct {
     idle: Arc<Pool>,
-    /// Sent with every request.
+    /// Headers of every request.
     headers: HeaderMap,
     connect: Duration,
-    /// Set when an answer was not plain: the other client then asks for everything.
+    /// Set when an answer was not plain: the general client then makes all requests.
     unfit: AtomicBool,
 }
 
-/// Connections that are free, by server.
+/// Unused connections, by server.
 #[derive(Debug, Default)]
 struct Pool(Mutex<HashMap<String, Vec<(TcpStream, Instant)>>>);
 
@@ -49,7 +49,7 @@ impl Pool {
     fn take(&self, server: &str) -> Option<TcpStream> {
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let free = pool.get_mut(server)?;
-        // The last one in is the likeliest to live.
+        // The connection used last is the most likely to be still open.
         let (stream, since) = free.pop()?;
         if since.elapsed() < IDLE {
             return Some(stream);
@@ -95,7 +95,7 @@ impl Head {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The body's length, if this is an answer that can be taken as it is.
+    /// The body's length; `None` if the answer is not plain.
     fn plain_length(&self) -> Option<u64> {
         let plain = !(300..400).contains(&self.status) && self.get("transfer-encoding").is_none();
         self.get("content-length").filter(|_| plain)?.parse().ok()
@@ -107,7 +107,7 @@ impl Direct {
         Direct { idle: Arc::default(), headers, connect, unfit: AtomicBool::new(false) }
     }
 
-    /// Asks. `None` if the other client must.
+    /// Sends a request. `None` if the general client must do it.
     pub(super) async fn get(&self, request: &HttpRequest) -> Result<Option<HttpResponse>, HttpError> {
         let authority = request.uri().authority().map(ToString::to_string);
         let Some(server) = authority.filter(|_| !self.unfit.load(Ordering::Relaxed)) else {
@@ -132,7 +132,7 @@ impl Direct {
             format!("{server}:80")
         };
         let connecting = tokio::time::timeout(self.connect, TcpStream::connect(with_port));
-        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "tcp connect error: nobody answered in time");
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "tcp connect error: no answer in time");
         let stream = connecting.await.map_err(late).and_then(|connected| connected);
         let stream = stream.map_err(|error| failed(HttpErrorKind::Connect, error))?;
         stream.set_nodelay(true).map_err(|error| failed(HttpErrorKind::Connect, error))?;
@@ -168,7 +168,7 @@ impl Direct {
             self.unfit.store(true, Ordering::Relaxed);
             return Ok(None);
         };
-        // The words of a refusal must not land among the bytes of an object.
+        // The text of an error answer must not be written among the bytes of an object.
         let landing = request.extensions().get::<Landing>().filter(|_| head.status == 206).cloned();
         let room = landing.and_then(|landing| Some((landing.take(length as usize)?, landing)));
         let (buffer, landing) = room.map_or((BytesMut::new(), None), |(room, landing)| (room, Some(landing)));
@@ -176,14 +176,14 @@ impl Direct {
         let pool = keep.then(|| (self.idle.clone(), server));
         let body = Incoming { stream: Some(stream), pool, left: length, first, buffer, landing };
         let mut answer = HttpResponse::new(HttpResponseBody::new(body));
-        *answer.status_mut() = head.status.try_into().map_err(|_| odd("an impossible status"))?;
+        *answer.status_mut() = head.status.try_into().map_err(|_| odd("an invalid status in the answer"))?;
         *answer.headers_mut() =
-            HeaderMap::try_from(&head.headers).map_err(|_| odd("an impossible header in the answer"))?;
+            HeaderMap::try_from(&head.headers).map_err(|_| odd("an invalid header in the answer"))?;
         Ok(Some(answer))
     }
 }
 
-/// Sends a request and reads the head of the answer; what came of the body with it is the second.
+/// Sends a request and reads the head of the answer. The second value is the part of the body that came with it.
 async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), HttpError> {
     let broken = |error| failed(HttpErrorKind::Interrupted, error);
     stream.write_all(text).await.map_err(broken)?;
@@ -205,22 +205,22 @@ async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), 
     }
 }
 
-/// A body on its way.
+/// A body that is being received.
 #[derive(Debug)]
 struct Incoming {
-    /// Gone back to the pool when all has come.
+    /// Returned to the pool when the whole body has arrived.
     stream: Option<TcpStream>,
     pool: Option<(Arc<Pool>, String)>,
     left: u64,
-    /// Came with the head.
+    /// The part of the body that came with the head.
     first: Bytes,
-    /// Pieces are split off as they come: it is empty in between.
+    /// Pieces are split off as they arrive, so it is empty in between.
     buffer: BytesMut,
     landing: Option<Landing>,
 }
 
 impl Incoming {
-    /// What came with the head.
+    /// The part of the body that came with the head.
     fn first(&mut self) -> Bytes {
         let length = (self.first.len() as u64).min(self.left) as usize;
         let first = self.first.split_to(length);

@@ -1,4 +1,4 @@
-//! What a store's refusal means: whether to try again, and what to tell the user.
+//! Classifies a store's errors: whether to retry, and what to show the user.
 
 use std::io;
 use std::time::Duration;
@@ -8,53 +8,53 @@ use super::store::{Identity, Opened};
 use crate::error::{Error, Location, shown};
 use crate::source::changed;
 
-/// Why a request did not bring its bytes.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Nothing came for so long.
+    /// No bytes arrived for this long.
     Stalled(Duration),
     /// The body ended early.
     Cut { received: u64, wanted: u64 },
-    /// The object is not the one that was opened; its length now.
+    /// The object is not the one that was opened; this is its length now.
     Changed(u64),
-    /// The store or the network said no.
+    /// The store or the network returned an error.
     Refused(Fault),
 }
 
-/// A store's refusal, sorted.
+/// A store's error, classified.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
-    /// Its own words, shortened.
+    /// The store's own message, shortened.
     pub(super) words: String,
 }
 
-/// What kind of refusal.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Overload, a broken connection, a server's own failure: likely to pass.
+    /// Overload, a broken connection, a server's own failure: likely to be temporary.
     Passing,
-    /// The credentials were good once.
+    /// The credentials have expired.
     Expired,
-    /// This identity may not.
+    /// The credentials lack the permission.
     Denied,
-    /// Credentials were refused, or there are none.
+    /// The credentials were refused, or there are none.
     Unknown,
     /// No such bucket.
     NoBucket,
     /// No such object.
     Missing,
-    /// The bucket lives elsewhere.
+    /// The bucket is in another region.
     Elsewhere,
     /// No server under this name, or none that answers.
     Unreachable,
-    /// The server's certificate is not one to trust.
+    /// The server's certificate is not trusted.
     Untrusted(Distrust),
-    /// An address that promised encryption leads to one without.
+    /// An https address redirects to one without encryption.
     Unencrypted,
-    /// The server does not encrypt.
+    /// The server does not use TLS.
     NoTls,
-    /// The server does not do what we need.
+    /// The server lacks a feature that we need.
     Unable,
     /// Anything else.
     Other,
@@ -63,23 +63,23 @@ pub(super) enum Kind {
 /// What is wrong with a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Distrust {
-    /// Nobody known has signed it.
+    /// No known authority has signed it.
     Issuer,
-    /// It is an authority's own.
+    /// It is the certificate of an authority.
     Authority,
-    /// It is another name's.
+    /// It is for another name.
     Name,
-    /// Its time is over, or has not come.
+    /// It has expired, or is not valid yet.
     Time,
     /// Anything else.
     Other,
 }
 
-/// The longest of a store's own words to show.
+/// Maximum length of the store's own message.
 const WORDS: usize = 300;
 
 impl Fault {
-    /// Sorts an error of `object_store`, which tells status and code only in its text.
+    /// Classifies an error of `object_store`, which gives status and code only in its text.
     pub(super) fn new(error: &object_store::Error) -> Self {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(error);
@@ -94,7 +94,7 @@ impl Fault {
     }
 }
 
-/// What no patience helps against before a byte of http is spoken.
+/// Errors before the first byte of http, for which a retry does not help.
 fn handshake(text: &str) -> Option<Kind> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["URL scheme is not allowed"]) {
@@ -175,7 +175,7 @@ fn kind(error: &object_store::Error, text: &str) -> Kind {
     }
 }
 
-/// By the status code in the text, if there is one.
+/// Classifies by the status code in the text, if there is one.
 fn from_status(text: &str) -> Kind {
     let Some((_, after)) = text.split_once("status code: ") else {
         return if text.contains("Server returned error response")
@@ -225,36 +225,36 @@ fn shorten(text: &str) -> String {
 }
 
 impl Trouble {
-    /// Whether it is a plain "no" that is doubted only a few times.
+    /// Whether the store refused the request. Refusals are retried only a few times.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Trouble::Refused(fault) if fault.kind != Kind::Passing)
     }
 
-    /// Whether another try may help. There were so many refusals so far; `known` says that the object was seen before,
-    /// `reached` that the store has answered before.
+    /// Whether a retry may help. `refusals` is the number of refusals so far, `known` says that the object was seen
+    /// before, `reached` that the store has answered before.
     pub(super) fn passes(&self, refusals: u32, known: bool, reached: bool, identity: &Identity) -> bool {
         match self {
             Trouble::Stalled(_) | Trouble::Cut { .. } => true,
             Trouble::Changed(_) => false,
             Trouble::Refused(fault) => match fault.kind {
                 Kind::Passing => true,
-                // A name typed wrong should not take minutes to say so.
-                // Nor a port without TLS; once it had some, somebody on the way cuts connections.
+                // A mistyped name should fail within seconds, and so should a port without TLS. If TLS worked before,
+                // something in the network cuts connections.
                 Kind::Unreachable | Kind::NoTls => reached || refusals < 3,
                 Kind::Expired => identity.may_renew() || refusals < 3,
-                // An object that was there a moment ago: a proxy or a replica may be behind. Not for long.
+                // The object existed a moment ago: a proxy or a replica may be behind, but not for long.
                 Kind::Missing => known && refusals < 3,
                 _ => false,
             },
         }
     }
 
-    /// Whether the connection should be made anew, with credentials read again.
+    /// Whether to reconnect with credentials that are read again.
     pub(super) fn wants_new_credentials(&self) -> bool {
         matches!(self, Trouble::Refused(fault) if fault.kind == Kind::Expired)
     }
 
-    /// The error for the user.
+    /// Converts it to an error for the user.
     pub(super) fn into_error(
         self,
         action: &'static str,
@@ -268,7 +268,7 @@ impl Trouble {
             Trouble::Changed(now) => return changed(place, before, now),
             Trouble::Stalled(limit) => (
                 io::ErrorKind::TimedOut,
-                format!("no byte came for {} s", limit.as_secs_f64()),
+                format!("no bytes received for {} s", limit.as_secs_f64()),
                 "the server or the network is stuck; stall_timeout and retry_seconds in storage_options set the limits",
             ),
             Trouble::Cut { received, wanted } => (
@@ -286,7 +286,7 @@ impl Trouble {
     }
 }
 
-/// How often and how long it was tried.
+/// How often and for how long a request was tried.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) times: u32,
@@ -315,18 +315,18 @@ impl Distrust {
     fn advice(self) -> &'static str {
         match self {
             Distrust::Issuer => {
-                "nobody this machine trusts has signed the server's certificate: give the certificate of its authority as ca_bundle in storage_options"
+                "no authority that this machine trusts has signed the server's certificate: give the certificate of its authority as ca_bundle in storage_options"
             }
             Distrust::Authority => {
-                "the server shows an authority's own certificate (CA:TRUE), which cannot be a server's, in ca_bundle or not: let it sign one with CA:FALSE for the server, or make that one self-signed and give it as ca_bundle"
+                "the server's certificate is an authority's (CA:TRUE), which cannot be a server's, in ca_bundle or not: let it sign one with CA:FALSE for the server, or make that one self-signed and give it as ca_bundle"
             }
             Distrust::Name => {
-                "the certificate is another server's name's: use the name it was made for (an address of numbers must be in it too)"
+                "the certificate is for another server name: use the name it was made for (an IP address must be in it too)"
             }
             Distrust::Time => {
                 "the certificate has expired or is not valid yet: renew it, or set this machine's clock"
             }
-            Distrust::Other => "the server's certificate is not in order",
+            Distrust::Other => "the server's certificate is not valid",
         }
     }
 }
@@ -337,7 +337,7 @@ fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'
             (io::ErrorKind::PermissionDenied, web_advice(identity))
         }
         Kind::Elsewhere if scheme == Scheme::Http => {
-            (io::ErrorKind::Other, "the server sends elsewhere without saying where")
+            (io::ErrorKind::Other, "the server redirects without a location")
         }
         Kind::Passing => (
             io::ErrorKind::Other,
@@ -365,7 +365,7 @@ fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'
         Kind::NoBucket => (io::ErrorKind::NotFound, "there is no bucket of this name at this endpoint"),
         Kind::Missing => (io::ErrorKind::NotFound, ""),
         Kind::Elsewhere => {
-            (io::ErrorKind::Other, "the bucket is in another region: say storage_options={'region': …}")
+            (io::ErrorKind::Other, "the bucket is in another region: set storage_options={'region': …}")
         }
         Kind::Unreachable => (
             io::ErrorKind::NotConnected,
@@ -374,7 +374,7 @@ fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'
         Kind::Untrusted(distrust) => (io::ErrorKind::PermissionDenied, distrust.advice()),
         Kind::Unencrypted => (
             io::ErrorKind::PermissionDenied,
-            "the server sends https:// on to http://, which anybody on the way can read; open the http:// address itself if that will do",
+            "the server redirects https:// to http://, which others on the network can read; open the http:// address itself if that is acceptable",
         ),
         Kind::NoTls => (
             io::ErrorKind::Unsupported,

@@ -1,4 +1,4 @@
-//! Bytes of one object: asked for, resumed where they broke off, never mixed from two versions.
+//! Fetches bytes of one object: resumed after an interruption, never mixed from two versions.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::error::{Location, Result};
 use crate::sample::Fingerprint;
 use crate::source::{changed, to_usize};
 
-/// What an object was when it was first seen: every later answer must agree.
+/// State of an object when it was first seen: every later answer must agree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pin {
     pub(super) size: u64,
@@ -27,16 +27,16 @@ pub(super) struct Pin {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tag {
-    /// As the store told.
+    /// From the store.
     Told { etag: Option<String>, modified: i64 },
-    /// The number we made of it.
+    /// The number made from it.
     Version(u64),
-    /// Nobody has told yet: the first answer does.
+    /// Not known yet: the first answer sets it.
     Any,
 }
 
 impl Pin {
-    /// What the store says of the object now.
+    /// The object's state according to the store.
     pub(super) fn of(meta: &ObjectMeta) -> Self {
         Pin {
             size: meta.size,
@@ -44,13 +44,13 @@ impl Pin {
         }
     }
 
-    /// What an earlier listing said, or an index that knows the length alone (version 0).
+    /// The object's state according to an earlier listing, or to an index that knows only the length (version 0).
     pub(super) fn seen(size: u64, version: u64) -> Self {
         Pin { size, tag: if version == 0 { Tag::Any } else { Tag::Version(version) } }
     }
 
-    /// A number that changes with the object: from its ETag, or from its time where ETags are not known to all. `None`
-    /// if nobody told.
+    /// A number that changes with the object: made from its ETag, or from its time if some listing lacks ETags.
+    /// `None` if neither is known.
     pub(super) fn version(&self, by_time: bool) -> Option<u64> {
         match &self.tag {
             Tag::Any => None,
@@ -60,7 +60,7 @@ impl Pin {
         }
     }
 
-    /// Whether the store told an ETag.
+    /// Whether the store sent an ETag.
     pub(super) fn is_tagged(&self) -> bool {
         self.etag().is_some()
     }
@@ -72,7 +72,7 @@ impl Pin {
         }
     }
 
-    /// Whether both are the same version of an object. Some stores tell the ETag in answers to reads but not in
+    /// Whether both are the same version of an object. Some stores send the ETag in answers to reads but not in
     /// listings: then the time decides.
     pub(super) fn agrees(&self, other: &Pin) -> bool {
         let same = match (&self.tag, &other.tag) {
@@ -110,14 +110,14 @@ pub(super) struct Want {
     pub(super) path: Path,
     pub(super) place: Location,
     pub(super) range: Range<u64>,
-    /// What the object must be; `None` takes it as it is.
+    /// The expected state of the object; `None` accepts any.
     pub(super) pin: Option<Pin>,
-    /// Where the bytes shall lie, if they are to stay.
+    /// The memory for the bytes, if they are kept.
     pub(super) landing: Option<Landing>,
 }
 
 impl Connection {
-    /// What the store knows of an object; `None` if there is none.
+    /// Asks the store for an object's state; `None` if it does not exist.
     pub(super) async fn head(&self, path: &Path, place: Location) -> Result<Option<Pin>> {
         let mut patience = Patience::new(self, "opening", place, None);
         let mut head = true;
@@ -132,7 +132,7 @@ impl Connection {
                     return Ok(Some(Pin::of(&got.meta)));
                 }
                 Ok(Err(object_store::Error::NotFound { .. })) => return Ok(None),
-                // The answer to HEAD has no body that could say why, and an expired token is worth another try.
+                // An answer to HEAD has no body with the reason, and an expired token is worth a retry.
                 Ok(Err(error)) if head && Fault::new(&error).kind == Kind::Denied => head = false,
                 Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
                 Err(_) => patience.wait_after_stall(0).await?,
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Gives `sink` the bytes of a range, in order, each once, in pieces as they come, with the version they are of.
+    /// Passes the bytes of a range to `sink`, in order, each once, in pieces as they arrive, with their version.
     pub(super) async fn fetch(&self, want: Want, mut sink: impl FnMut(&Pin, Bytes) + Send) -> Result<()> {
         let wanted = want.range.end - want.range.start;
         let mut patience =
@@ -155,7 +155,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One request: what comes is counted and passed on, whatever ends it.
+    /// One request. The bytes that arrive are counted and passed on, however the request ends.
     async fn attempt(
         &self,
         want: &Want,
@@ -187,7 +187,7 @@ impl Connection {
         if pin.as_ref().is_some_and(|before| !before.agrees(&now)) {
             return Err(Trouble::Changed(now.size));
         }
-        // From now on the ETag is known, and asked for.
+        // From now on the ETag is known and sent with requests.
         *pin = Some(now.clone());
         self.drain(got.into_stream(), &now, range, received, sink).await
     }
@@ -222,7 +222,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks, and asks again beside it if the answer takes unusually long; the first answer counts.
+    /// Sends a request, and a second one if the answer takes unusually long; the first answer is used.
     async fn ask(
         &self,
         opened: &Opened,
@@ -243,8 +243,8 @@ impl Connection {
         }
     }
 
-    /// Fills `into` (not empty) with the bytes from the want's start on, large ranges in parallel parts; all of one
-    /// version, which it gives.
+    /// Fills `into` (not empty) with the bytes from the start of `want`, large ranges in parallel parts. All bytes
+    /// are of one version, which is returned.
     pub(super) async fn fill(&self, want: Want, into: &mut [u8]) -> Result<Pin> {
         let (part, parallel) = (self.transfer().part_size, self.transfer().parallel_parts);
         let (start, place) = (want.range.start, want.place.clone());
@@ -274,7 +274,7 @@ impl Connection {
         Ok(first.expect("there is a part"))
     }
 
-    /// All of an object, without asking for its length first.
+    /// Reads a whole object, without asking for its length first.
     pub(super) async fn whole(&self, path: &Path, place: Location, into: &mut Vec<u8>) -> Result<Pin> {
         let mut patience = Patience::new(self, "reading", place.clone(), None);
         loop {
@@ -297,7 +297,7 @@ impl Connection {
             into.clear();
             let size = to_usize(pin.size, &place.uri, path.as_ref())?;
             if pin.size > self.transfer().part_size {
-                // Long: several connections are faster than this one.
+                // A long object: several connections are faster than this one.
                 drop(got);
                 into.resize(size, 0);
                 let range = 0..pin.size;
@@ -314,7 +314,7 @@ impl Connection {
     }
 }
 
-/// A range that the server says is not there belongs to an object that became shorter.
+/// If the server says that a range does not exist, the object became shorter.
 fn refused(error: &object_store::Error, pin: Option<&Pin>, range: &Range<u64>) -> Trouble {
     let fault = Fault::new(error);
     let past_end = fault.words.contains("status code: 416") || fault.words.contains("InvalidRange");

@@ -1,16 +1,16 @@
-//! Memory in which the bytes of a range land: the receiver writes them there, and they stay. What comes another way (over
-//! TLS) is copied there.
+//! Memory into which the bytes of a range are received, and in which they stay. Bytes that arrive another way (over
+//! TLS) are copied there.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-/// A buffer that is lent to whoever receives. Pieces are split off its front; what is left is given back.
+/// A buffer that is lent to the receiver. Pieces are split off its front; the rest is given back.
 #[derive(Clone, Debug)]
 pub(super) struct Landing {
     buffer: Arc<Mutex<Option<BytesMut>>>,
-    /// Where in memory it is.
+    /// Its range of addresses.
     place: Range<usize>,
 }
 
@@ -20,18 +20,19 @@ impl Landing {
         Landing { place: start..start + buffer.capacity(), buffer: Arc::new(Mutex::new(Some(buffer))) }
     }
 
-    /// The buffer, if nobody has it and `length` bytes fit.
+    /// Takes the buffer, if it is not lent and `length` bytes fit.
     pub(super) fn take(&self, length: usize) -> Option<BytesMut> {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         buffer.take_if(|buffer| buffer.capacity() - buffer.len() >= length)
     }
 
-    /// What is left of it.
+    /// Gives the rest of the buffer back.
     pub(super) fn give_back(&self, buffer: BytesMut) {
         *self.buffer.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffer);
     }
 
-    /// The same bytes in this memory, or in memory of their own if there is no room; and how many had to be copied.
+    /// Returns the same bytes in this memory, or in memory of their own if there is no room, and the number of bytes
+    /// copied.
     pub(super) fn hold(&self, piece: Bytes) -> (Bytes, usize) {
         if self.place.contains(&piece.as_ptr().addr()) {
             return (piece, 0);

@@ -1,4 +1,4 @@
-//! What lies below a name: page by page, with folder markers left out and odd keys told of.
+//! Lists objects below a prefix, page by page. Skips folder markers and reports odd keys.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::wire::Odd;
 use crate::error::{Location, Result};
 use crate::source::Entry;
 
-/// What Hadoop puts beside a folder: an empty object of the folder's name and this.
+/// Hadoop marks a folder by an empty object with the folder's name and this suffix.
 const HADOOP_MARKER: &str = "_$folder$";
 
 /// Objects, and keys that cannot be names.
@@ -23,14 +23,14 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Whether nothing at all lies there, not even a marker.
+    /// Whether nothing exists there, not even a marker.
     pub(super) fn is_nothing(&self) -> bool {
         self.objects.is_empty() && self.odd.is_empty() && self.markers == 0
     }
 
     fn add(&mut self, meta: ObjectMeta) {
         match Odd::recognise(meta.location.as_ref()) {
-            // What the S3 console and s3fs put where a folder begins.
+            // The S3 console and s3fs mark folders like this.
             Some(odd) if meta.size == 0 && is_marker(&odd.0) => self.markers += 1,
             Some(odd) => self.odd.push(odd),
             None => self.objects.push(meta),
@@ -38,12 +38,12 @@ impl Listed {
     }
 }
 
-/// Whether a key is a folder's name and a slash.
+/// Whether a key is a folder's name with a slash.
 fn is_marker(key: &str) -> bool {
     key.strip_suffix('/').is_some_and(|folder| !folder.split('/').any(str::is_empty))
 }
 
-/// Objects below `prefix`; a broken listing goes on after the last name it gave.
+/// Lists the objects below `prefix`; an interrupted listing resumes after the last name.
 pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Location) -> Result<Listed> {
     let mut patience = Patience::new(connection, "listing", place, None);
     let mut found = Listed::default();
@@ -53,7 +53,7 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
             Some(last) => opened.store.list_with_offset(Some(prefix), &last.location),
             None => opened.store.list(Some(prefix)),
         };
-        // Those after the last plain name come again.
+        // Odd keys after the last plain name will be listed again.
         let last = found.objects.last().map(|meta| meta.location.to_string());
         found.odd.retain(|odd| last.as_ref().is_some_and(|last| odd.0 <= *last));
         loop {
@@ -74,7 +74,7 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
     }
 }
 
-/// What lies directly in `folder`.
+/// Lists one folder, without its subfolders.
 pub(super) async fn folder(connection: &Connection, folder: &Path, place: Location) -> Result<Folder> {
     let mut patience = Patience::new(connection, "listing", place, None);
     loop {
@@ -88,13 +88,13 @@ pub(super) async fn folder(connection: &Connection, folder: &Path, place: Locati
     }
 }
 
-/// What lies directly in a folder.
+/// Content of one folder.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     /// Names; those of folders end in a slash.
     pub(super) names: Vec<String>,
     pub(super) odd: Vec<Odd>,
-    /// Whether there is such a folder: something lies in it, if only a marker.
+    /// Whether the folder exists: it contains something, if only a marker.
     pub(super) exists: bool,
 }
 
@@ -116,7 +116,7 @@ fn names(listed: ListResult) -> Folder {
     Folder { names, odd: found.odd, exists }
 }
 
-/// Some tools put an empty object where a folder begins; it is nobody's sample.
+/// Removes the empty objects that some tools put where a folder begins; they are not samples.
 pub(super) fn without_markers(mut entries: Vec<Entry>) -> Vec<Entry> {
     let folders: HashSet<String> = entries
         .iter()

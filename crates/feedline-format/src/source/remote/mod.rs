@@ -1,11 +1,11 @@
-//! Objects in S3 and its like, Google Cloud Storage, Azure, and behind http(s).
+//! Objects in S3 and compatible stores, Google Cloud Storage, Azure, and behind http(s).
 //!
-//! Async ends in this folder: nothing else names `tokio`, `object_store`, `bytes` or `futures_util`
-//! (`tests/layering.rs` sees to it). Outside, a read blocks the thread that needs the bytes; what the loader's order
-//! makes foreseeable is fetched beforehand through [`Source::prefetch`].
+//! Async code stays in this folder: nothing else uses `tokio`, `object_store`, `bytes` or `futures_util`
+//! (`tests/layering.rs` checks it). Outside, a read blocks the thread that needs the bytes; what the loader's order
+//! makes predictable is fetched ahead through [`Source::prefetch`].
 //!
-//! Every answer must agree with what the object was when it was first seen (ETag, or time of change, and length):
-//! bytes of two versions are never mixed, not even when a body breaks off and is resumed.
+//! Every answer must agree with the object's state when it was first seen (ETag, or modification time, and length).
+//! Bytes of two versions are never mixed, not even when an interrupted body is resumed.
 
 mod address;
 mod connection;
@@ -42,16 +42,16 @@ use self::wire::Odd;
 use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, changed, past_end, room_for};
 use crate::error::{Error, Location, Result};
 
-/// A bucket and a prefix in it, or a web server and a folder of it.
+/// A bucket with a prefix, or a web server with a folder.
 #[derive(Debug)]
 pub struct RemoteSource {
     address: Address,
     uri: String,
     link: Arc<StoreLink>,
-    /// What was found, while a data set is being opened: every format asks for the same few things, and each answer
-    /// takes a round trip.
+    /// Answers remembered while a data set is being opened: every format asks for the same few things, and each
+    /// answer takes a round trip.
     found: Mutex<Option<Found>>,
-    /// Keys that listings showed and that cannot be names.
+    /// Keys in listings that cannot be names.
     odd: Mutex<BTreeSet<Odd>>,
 }
 
@@ -59,11 +59,11 @@ pub struct RemoteSource {
 struct Found {
     children: HashMap<String, Folder>,
     wholes: HashMap<String, Arc<[u8]>>,
-    /// Of a web server's folder: which of [`INDEXES`] are there.
+    /// For a folder of a web server: which of [`INDEXES`] exist.
     indexes: Option<Vec<String>>,
 }
 
-/// What a format looks for by listing a folder, and a web server can be asked for by name.
+/// Files that formats find by listing a folder; a web server must be asked for them by name.
 const INDEXES: [&str; 1] = ["wids.json"];
 
 /// Longer objects are read again rather than remembered.
@@ -74,9 +74,9 @@ const REMEMBERED_BYTES: usize = 4 << 20;
 struct StoreLink {
     address: Address,
     options: Options,
-    /// Made anew in a forked child, which has none of the parent's threads.
+    /// Made again in a forked child, which has none of the parent's threads.
     connection: Mutex<Arc<Connection>>,
-    /// Set when a listing came without ETags, as some servers' do: versions are then told by time, everywhere alike.
+    /// Set when a listing had no ETags, as with some servers: all versions are then made from times.
     by_time: AtomicBool,
 }
 
@@ -85,7 +85,7 @@ impl StoreLink {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         if connection.process != std::process::id() {
             let fresh = Arc::new(Connection::new(&self.address, &self.options)?);
-            // The parent's connection may wait for the parent's threads when it is dropped.
+            // Dropping the parent's connection might wait for the parent's threads.
             std::mem::forget(std::mem::replace(&mut *connection, fresh));
         }
         Ok(connection.clone())
@@ -93,7 +93,7 @@ impl StoreLink {
 }
 
 impl RemoteSource {
-    /// The folder that `address` names. Nothing is asked yet.
+    /// The folder that `address` names. No request is sent yet.
     pub(crate) fn new(address: Address, storage: &Storage) -> Result<Self> {
         let options = Options::parse(address.scheme.name(), &storage.options)?;
         let connection = Mutex::new(Arc::new(Connection::new(&address, &options)?));
@@ -106,7 +106,7 @@ impl RemoteSource {
         Ok(RemoteSource { uri: address.uri(), address, link, found: Mutex::new(None), odd: Mutex::default() })
     }
 
-    /// The same, with a memory for what is found, until [`Source::opening_finished`].
+    /// Remembers what is found until [`Source::opening_finished`].
     pub(crate) fn remembering(self) -> Self {
         RemoteSource { found: Mutex::new(Some(Found::default())), ..self }
     }
@@ -163,24 +163,24 @@ impl RemoteSource {
         self.odd.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
     }
 
-    /// A key that is there and can be no part of a data set.
+    /// The error for a key that exists but cannot be part of a data set.
     fn problem(&self, odd: &Odd) -> Error {
         let key = odd.0.strip_prefix(&self.address.key).unwrap_or(&odd.0);
-        let reason = format!("left out: the key {}", odd.why());
+        let reason = format!("skipped: the key {}", odd.why());
         Error::data(self.place(&format!("{:?}", key.strip_prefix('/').unwrap_or(key))), reason)
     }
 
     fn nothing(&self, folder: &str) -> Error {
-        let error = io::Error::new(io::ErrorKind::NotFound, "nothing lies below this name");
+        let error = io::Error::new(io::ErrorKind::NotFound, "there is nothing below this name");
         Error::storage("listing", self.place(folder), error)
     }
 
-    /// Whether anything lies below.
+    /// Whether anything exists below the root.
     pub(crate) fn is_folder(&self) -> Result<bool> {
         Ok(self.folder("")?.exists)
     }
 
-    /// What lies directly in `folder`.
+    /// Lists one folder, without its subfolders.
     fn folder(&self, folder: &str) -> Result<Folder> {
         if let Some(known) = self.recall(|found| found.children.get(folder).cloned()).flatten() {
             return Ok(known);
@@ -206,7 +206,7 @@ impl RemoteSource {
         Ok(there)
     }
 
-    /// Whether the names found in the root tell that an object is there, or that it is not.
+    /// Whether an object exists, if the names found in the root tell.
     fn told_by_names(&self, name: &str) -> Option<bool> {
         let (first, below) = name.split_once('/').map_or((name, false), |(first, _)| (first, true));
         self.recall(|found| {
@@ -217,7 +217,7 @@ impl RemoteSource {
         .flatten()
     }
 
-    /// What the object is now; `None` if there is none. A range that is on its way tells it too.
+    /// The object's state now; `None` if it does not exist. A range that is being fetched tells it too.
     fn look(&self, name: &str) -> Result<Option<Pin>> {
         let connection = self.link.connection()?;
         if let Some(pin) = connection.stage.any(name).and_then(|staged| staged.pin()) {
@@ -265,7 +265,7 @@ impl Source for RemoteSource {
 
     fn left_out(&self) -> Vec<Error> {
         let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
-        // A folder's name says nothing that a key in it does not say.
+        // A folder's key is redundant if a key inside it is listed.
         let inside = |(one, next): (&Odd, Option<&Odd>)| next.is_none_or(|next| !next.0.starts_with(&one.0));
         let nexts = odd.iter().skip(1).map(Some).chain([None]);
         odd.iter().zip(nexts).filter(|pair| inside(*pair)).map(|(odd, _)| self.problem(odd)).collect()
@@ -282,8 +282,8 @@ impl Source for RemoteSource {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// A web server has no listing; formats with an index are found all the same. The one index that is looked for among
-    /// the names is asked for here.
+    /// A web server has no listing, but formats with an index are found all the same. The one index that is found by
+    /// its name in a listing is requested here.
     fn children(&self, folder: &str) -> Result<Vec<String>> {
         if self.address.scheme == Scheme::Http {
             return if folder.is_empty() { self.indexes() } else { Ok(Vec::new()) };
@@ -301,7 +301,7 @@ impl Source for RemoteSource {
         Ok(Arc::new(self.object(name, pin)?))
     }
 
-    /// Without a request: the first read finds out whether it is so.
+    /// Sends no request: the first read checks the version.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
         Ok(Arc::new(self.object(name, Pin::seen(seen.size, seen.version))?))
     }
@@ -349,9 +349,9 @@ struct RemoteObject {
     name: String,
     place: Location,
     path: Path,
-    /// What it must be: as the store confirmed, or as an index promised.
+    /// The expected state: as the store confirmed, or as an index says.
     promised: Pin,
-    /// What the store told with the first bytes, where the promise says less.
+    /// The state that came with the first bytes, where `promised` says less.
     confirmed: OnceLock<Pin>,
     link: Arc<StoreLink>,
 }
@@ -392,7 +392,7 @@ impl Object for RemoteObject {
 
     fn version(&self) -> u64 {
         let version = || self.pin().version(self.link.by_time.load(Ordering::Relaxed));
-        // What cannot be told is 0; a read then says why.
+        // An unknown version is 0; a read then reports why.
         version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
     }
 

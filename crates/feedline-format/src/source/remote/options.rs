@@ -1,5 +1,5 @@
-//! `storage_options`: the names users know from other libraries → settings of the transfer (ours) and of the store
-//! (`object_store`'s own names).
+//! `storage_options`: maps the names users know from other libraries to settings of the transfer (ours) and of the
+//! store (`object_store`'s own names).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,20 +10,20 @@ use base64::Engine as _;
 use super::store::Identity;
 use crate::error::{Error, Result};
 
-/// How bytes are asked for.
+/// Settings of the transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Transfer {
-    /// An answer or the next bytes must come within this.
+    /// Maximum time to wait for an answer or the next bytes.
     pub(super) stall: Duration,
-    /// No further try after this long without success.
+    /// Maximum time without success after which there are no more retries.
     pub(super) retry_for: Duration,
-    /// No more tries than these.
+    /// Maximum number of retries.
     pub(super) retries: u32,
-    /// When to ask a second time for what has not begun to come.
+    /// When to send a second request if no answer has begun to arrive.
     pub(super) hedge: Hedge,
     /// Larger ranges are fetched in parts of this size.
     pub(super) part_size: u64,
-    /// So many of them at once.
+    /// Number of parts fetched at once.
     pub(super) parallel_parts: usize,
 }
 
@@ -51,11 +51,11 @@ impl Default for Transfer {
     }
 }
 
-/// All of `storage_options`, sorted out.
+/// All of `storage_options`, parsed.
 #[derive(Clone, Default)]
 pub(super) struct Options {
     pub(super) transfer: Transfer,
-    /// Settings by `object_store`'s names.
+    /// Settings under `object_store`'s names.
     pub(super) store: BTreeMap<String, String>,
     /// An AWS profile.
     pub(super) profile: Option<String>,
@@ -63,11 +63,11 @@ pub(super) struct Options {
     pub(super) ca_bundle: Option<String>,
     /// The account that is part of an endpoint's name.
     pub(super) account: Option<String>,
-    /// How long to try to connect.
+    /// Maximum time to connect.
     pub(super) connect: Duration,
-    /// Sent with every request.
+    /// Headers of every request.
     pub(super) headers: BTreeMap<String, String>,
-    /// Values that nobody may see.
+    /// Values that must not be shown.
     secrets: Vec<String>,
 }
 
@@ -82,11 +82,11 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Names with one of these in them have values that nobody may see.
+/// A name that contains one of these has a secret value.
 const SECRET: [&str; 8] =
     ["secret", "token", "password", "sas", "key", "credential", "service_account", "header."];
 
-/// Friendly name → `object_store`'s, for every scheme.
+/// Friendly names and `object_store`'s names, for every scheme.
 const EVERYWHERE: [(&str, &str); 7] = [
     ("anon", "skip_signature"),
     ("anonymous", "skip_signature"),
@@ -133,7 +133,7 @@ const AZ: [(&str, &str); 5] = [
 ];
 
 impl Options {
-    /// Sorts out the options for a scheme; a name nobody knows is an error only when the store is built.
+    /// Parses the options for a scheme. An unknown name is an error only when the store is built.
     pub(super) fn parse(scheme: &str, given: &BTreeMap<String, String>) -> Result<Self> {
         let mut options = Options { connect: Duration::from_secs(5), ..Options::default() };
         for (name, value) in given {
@@ -146,7 +146,7 @@ impl Options {
                 continue;
             }
             match name.as_str() {
-                // The disk cache's, not ours.
+                // Options of the disk cache.
                 "cache_bytes" | "cache_lock_timeout" => {}
                 "profile" | "profile_name" | "aws_profile" if scheme == "s3" => {
                     options.profile = Some(value.clone());
@@ -164,12 +164,12 @@ impl Options {
         Ok(options)
     }
 
-    /// A message of somebody else's without the secrets among these options.
+    /// Removes the secrets among these options from another library's message.
     pub(super) fn hide(&self, message: &str) -> String {
         self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret.as_str(), "…"))
     }
 
-    /// For a web server: user and password, or a token, become a header.
+    /// For a web server: converts user and password, or a token, to a header.
     pub(super) fn authorize(&mut self, in_address: Option<&(String, String)>) -> Result<Identity> {
         let mut take = |names: [&str; 2]| names.iter().find_map(|name| self.store.remove(*name));
         let (name, password) = (take(["username", "user"]), take(["password", "passwd"]));
@@ -227,15 +227,15 @@ impl Options {
         Ok(())
     }
 
-    /// What gcsfs calls a token: a word, a file, the content of such a file, or a token.
+    /// gcsfs's `token`: a word, a file, the content of such a file, or a token.
     fn set_google_token(&mut self, value: &str) {
         match value {
             "anon" => self.put("skip_signature", "true"),
-            // The machine's own, which are asked where nothing is said.
+            // The machine's own credentials, which are the default.
             "google_default" | "cloud" => {}
             json if json.trim_start().starts_with('{') => self.put("google_service_account_key", json),
             path if path.contains('/') || path.to_lowercase().ends_with(".json") => {
-                // Of an application: everything but a service account's own key.
+                // Application credentials: everything but the key of a service account.
                 let of_service = std::fs::read_to_string(path).is_ok_and(|text| text.contains("private_key"));
                 let name =
                     if of_service { "google_service_account" } else { "google_application_credentials" };
@@ -249,12 +249,12 @@ impl Options {
         self.store.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Whether the user said that encryption may be missing.
+    /// Whether the user allows connections without encryption.
     pub(super) fn allows_http(&self) -> bool {
         self.store.get("allow_http").is_some_and(|value| value == "true")
     }
 
-    /// Whether the user asked for access without an identity.
+    /// Whether the user asked for anonymous access.
     pub(super) fn anonymous(&self) -> bool {
         let asked = |(name, value): (&String, &String)| {
             name.ends_with("skip_signature") && matches!(value.as_str(), "true" | "True" | "1")
@@ -264,7 +264,7 @@ impl Options {
 }
 
 impl Transfer {
-    /// Takes a setting of its own; false if it is not one.
+    /// Sets an option of the transfer; false if `name` is not one.
     fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         match name {
             "stall_timeout" => self.stall = seconds(name, value)?,
@@ -303,7 +303,7 @@ fn hedge(name: &str, value: &str) -> Result<Hedge> {
     }
 }
 
-/// A number of seconds.
+/// Parses a number of seconds.
 pub(crate) fn seconds(name: &str, value: &str) -> Result<Duration> {
     let number: f64 = value.parse().map_err(|_| bad(name, value, "a number of seconds"))?;
     if !(0.001..=1e6).contains(&number) {
@@ -312,7 +312,7 @@ pub(crate) fn seconds(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(number))
 }
 
-/// A number of bytes: plain, or with KB, MB, GB, KiB, MiB, GiB, TiB.
+/// Parses a number of bytes: plain, or with KB, MB, GB, KiB, MiB, GiB, TiB.
 pub(crate) fn bytes(name: &str, value: &str) -> Result<u64> {
     let text = value.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

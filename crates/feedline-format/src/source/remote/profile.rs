@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// Settings of one profile from both files; credentials win where both say something.
+/// Settings of one profile from both files; the credentials file takes precedence.
 pub(super) fn read(name: &str) -> Option<BTreeMap<String, String>> {
     let config = file("AWS_CONFIG_FILE", "config");
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
@@ -20,7 +20,7 @@ pub(super) fn read(name: &str) -> Option<BTreeMap<String, String>> {
     found
 }
 
-/// The error for a profile that obtains its credentials in a way we do not know.
+/// The error for a profile whose way to obtain credentials is not supported.
 pub(super) fn check(name: &str, profile: &BTreeMap<String, String>) -> Result<()> {
     for (key, what) in [
         ("sso_session", "single sign-on"),
@@ -47,7 +47,7 @@ fn file(variable: &str, usual: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// `key = value` lines of `[section]`; nested settings (indented) are left out.
+/// Parses the `key = value` lines of `[section]`; nested settings (indented) are skipped.
 fn parse(text: &str, section: &str) -> Option<BTreeMap<String, String>> {
     let mut found: Option<BTreeMap<String, String>> = None;
     let mut here = false;

@@ -1,5 +1,5 @@
-//! The one place where async work runs: two threads per process, started when first needed, never shared with users'
-//! own runtimes. A forked child has none of the parent's threads and starts its own.
+//! Runs all async work: two threads per process, started when first needed, never shared with users' own runtimes. A
+//! forked child has none of the parent's threads and starts its own.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,15 +12,15 @@ use std::thread::Thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 
-/// Two: one core can decrypt and copy while the other waits; more would compete with decoding.
+/// Two threads: one core can decrypt and copy while the other waits; more would compete with decoding.
 const THREADS: usize = 2;
 
-/// Background jobs at a time. Each fetches one block of 4 MiB for the disk cache: enough for a fast link at 20 ms, and
-/// 64 MiB of memory at most.
+/// Number of background jobs at a time. Each fetches one block of 4 MiB for the disk cache: enough for a fast link at
+/// 20 ms, with at most 64 MiB of memory.
 const JOBS: usize = 16;
 
-/// The runtime of one process; behind it that of a forked child, and so on. None is ever dropped, since dropping waits for
-/// threads, and those of a parent process do not exist here.
+/// The runtime of one process, followed by that of a forked child, and so on. None is ever dropped: dropping waits
+/// for threads, and a parent's threads do not exist in the child.
 struct Running {
     own: OnceLock<(u32, Runtime, Arc<Semaphore>)>,
     next: OnceLock<Box<Running>>,
@@ -34,10 +34,11 @@ impl Running {
 
 static FIRST: Running = Running::new();
 
-/// Held while a runtime is put in its place, and while the process forks: a child must not find a place half filled.
+/// Held while a runtime is stored in the list, and while the process forks, so that a child never finds a
+/// half-written entry.
 static PLACING: Mutex<()> = Mutex::new(());
 
-/// No runtime is put in its place while this lives.
+/// While the guard lives, no runtime is stored in the list.
 pub(in crate::source) fn hold() -> MutexGuard<'static, ()> {
     PLACING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -52,8 +53,8 @@ pub(super) fn background(job: Box<dyn FnOnce() + Send>) -> std::io::Result<Job> 
     let (handle, turns) = running()?;
     let unwanted = Arc::new(AtomicBool::new(false));
     let dropped = unwanted.clone();
-    // Turns are taken before a thread is: names are looked up on threads of the same kind, and jobs that wait for a
-    // name must leave one to whoever looks it up.
+    // The semaphore comes before the thread: name lookups use threads of the same pool, and jobs that wait for a
+    // lookup must leave one for it.
     handle.spawn(async move {
         let Ok(_turn) = turns.acquire().await else { return };
         if !dropped.load(Ordering::Relaxed) {
@@ -63,7 +64,7 @@ pub(super) fn background(job: Box<dyn FnOnce() + Send>) -> std::io::Result<Job> 
     Ok(Job { unwanted })
 }
 
-/// Dropping it takes back a job that was not begun.
+/// Dropping it cancels a job that has not begun.
 #[derive(Debug)]
 pub(super) struct Job {
     unwanted: Arc<AtomicBool>,
@@ -95,7 +96,7 @@ fn running() -> std::io::Result<(Handle, Arc<Semaphore>)> {
                     let _placing = hold();
                     running.own.set((process, built, Arc::new(Semaphore::new(JOBS))))
                 };
-                // Whoever comes second finds the first one's on the next turn.
+                // If another thread was faster, the next iteration finds its runtime.
                 if let Err((_, late, _)) = placed {
                     late.shutdown_background();
                 }
@@ -104,9 +105,10 @@ fn running() -> std::io::Result<(Handle, Arc<Semaphore>)> {
     }
 }
 
-/// Starts the threads. The library panics where the system refuses one; here that is an error like any other.
+/// Starts the threads. tokio panics if the system refuses a thread; here that becomes an ordinary error.
 fn build() -> std::io::Result<Runtime> {
-    // Its panic would be told on the terminal before we catch it; one thread that is had and let go tells the same quietly.
+    // tokio's panic would be printed before we catch it. Starting and joining one thread first finds the same failure
+    // quietly.
     let _ = std::thread::Builder::new().spawn(|| ())?.join();
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(THREADS).thread_name("feedline-net").enable_all();
@@ -116,10 +118,10 @@ fn build() -> std::io::Result<Runtime> {
 
 /// Waits on this thread for work that runs on `handle`'s runtime.
 ///
-/// Not tokio's own `block_on`, which refuses threads that belong to another runtime: whoever loads from inside an
-/// asynchronous program may.
+/// tokio's own `block_on` refuses threads that belong to another runtime, but users may load from inside an
+/// asynchronous program.
 pub(super) fn wait<F: Future>(handle: &Handle, work: F) -> F::Output {
-    // Timers and tasks that the work starts are our runtime's.
+    // Timers and tasks that the work starts belong to our runtime.
     let _inside = handle.enter();
     let sleeper = Arc::new(Sleeper { thread: std::thread::current(), woken: AtomicBool::new(false) });
     let waker = sleeper.clone().into();
@@ -149,7 +151,7 @@ impl Wake for Sleeper {
     }
 }
 
-/// What became of asynchronous work that panicked: most likely a thread (to look up a name) that the system refused.
+/// The error for asynchronous work that panicked: most likely the system refused a thread (for a name lookup).
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> std::io::Error {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

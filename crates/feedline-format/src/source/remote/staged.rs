@@ -1,4 +1,4 @@
-//! Ranges that were asked for ahead of need: filled in the background, read while they fill, let go with their ticket.
+//! Ranges that are fetched ahead: filled in the background, readable while they fill, freed with their ticket.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,25 +22,25 @@ use crate::source::{advise_huge, changed};
 pub(super) struct Stage {
     ranges: Mutex<HashMap<String, Vec<Arc<Staged>>>>,
     spare: Mutex<Spare>,
-    /// Bytes that could not stay where they were received.
+    /// Number of bytes that had to be copied after they were received.
     pub(super) copied: AtomicU64,
 }
 
-/// Buffers of ranges that were let go, for the next ones: memory fresh from the system costs a page fault for every
-/// 4 KiB, 0.2 s of CPU per GB where receiving takes 0.5.
+/// Buffers of freed ranges, for the next ones: new memory from the system costs a page fault for every 4 KiB, 0.2 s
+/// of CPU per GB where receiving takes 0.5.
 #[derive(Debug, Default)]
 struct Spare {
     buffers: Vec<BytesMut>,
     bytes: usize,
-    /// Bytes of all buffers that are in use, and the most there ever were: with the spare ones there are never more.
+    /// Bytes of all buffers in use, and their maximum so far: used and spare buffers together never exceed it.
     used: usize,
     most_used: usize,
 }
 
-/// More than this is not kept while nothing is fetched.
+/// Maximum size of the spare buffers while nothing is fetched.
 const MOST_SPARE: usize = 128 << 20;
 
-/// Buffers come in sizes an eighth apart or less, so that the next range finds one.
+/// Rounds up to sizes at most an eighth apart, so that the next range can reuse a buffer.
 fn capacity_for(length: usize) -> usize {
     let step = (length.next_power_of_two() / 16).max(4096);
     length.next_multiple_of(step)
@@ -65,7 +65,7 @@ impl Spare {
         buffer
     }
 
-    /// Takes a buffer for `length` bytes back; it is lost if somebody still has a piece of it.
+    /// Takes a buffer for `length` bytes back. It is lost if a piece of it is still in use.
     fn put(&mut self, length: usize, buffer: Option<BytesMut>) {
         let capacity = capacity_for(length);
         self.used = self.used.saturating_sub(capacity);
@@ -79,7 +79,7 @@ impl Spare {
         self.shrink();
     }
 
-    /// Lets go of the oldest until there are not too many.
+    /// Frees the oldest spare buffers until the limits hold.
     fn shrink(&mut self) {
         let most = (self.most_used - self.used).min(MOST_SPARE);
         let mut gone = 0;
@@ -91,7 +91,7 @@ impl Spare {
     }
 }
 
-/// One range and what has come of it.
+/// One range and the bytes that have arrived.
 #[derive(Debug)]
 pub(super) struct Staged {
     range: Range<u64>,
@@ -101,22 +101,22 @@ pub(super) struct Staged {
 
 #[derive(Debug)]
 struct Progress {
-    /// What came, piece by piece, each with the number of bytes before it.
+    /// The pieces that have arrived, each with its offset in the range.
     pieces: Vec<(usize, Bytes)>,
-    /// How much came.
+    /// Number of bytes that have arrived.
     length: usize,
     landing: Landing,
-    /// Of which version they are, once something came.
+    /// Version of the bytes, once some have arrived.
     pin: Option<Pin>,
-    /// Set when nothing more will come.
+    /// Set when no more bytes will arrive.
     failed: Option<Failure>,
-    /// Somebody waits until there are so many bytes: whoever brings them wakes the waiting, but not for each piece.
+    /// Number of bytes that a reader waits for: readers are woken when it is reached, not for each piece.
     awaited: usize,
 }
 
 #[derive(Debug)]
 enum Failure {
-    /// The store or the network.
+    /// The store or the network failed.
     Fetching(Error),
     /// The ticket was dropped.
     Dropped,
@@ -131,7 +131,7 @@ impl Progress {
         copied
     }
 
-    /// Copies the bytes from `start` on, all of which have come.
+    /// Copies the bytes from `start` on, all of which have arrived.
     fn copy(&self, start: usize, into: &mut [u8]) {
         let first = self.pieces.partition_point(|(before, piece)| before + piece.len() <= start);
         let (mut at, mut rest) = (start, into);
@@ -158,7 +158,7 @@ impl Staged {
         self.more.notify_all();
     }
 
-    /// Waits until it is known which version comes; `None` if nothing will.
+    /// Waits until the version is known; `None` if no bytes will arrive.
     pub(super) fn pin(&self) -> Option<Pin> {
         let mut progress = self.lock();
         while progress.pin.is_none() && progress.failed.is_none() && !is_given_up() {
@@ -169,9 +169,8 @@ impl Staged {
         progress.pin.clone()
     }
 
-    /// Waits for the bytes from `offset` on and copies them, if they are of the version `pin`; gives the version as it
-    /// was told with them. The range must contain them. `None` if they will not come because whoever asked for them
-    /// ahead no longer wants them.
+    /// Waits for the bytes from `offset` on, which the range must contain, and copies them if they are of the version
+    /// `pin`. Returns the version that came with them. `None` if the prefetch was cancelled.
     pub(super) fn read(
         &self,
         offset: u64,
@@ -225,7 +224,7 @@ impl Stage {
         self.lock().get(name)?.first().cloned()
     }
 
-    /// Gives these bytes to nobody any more: they turned out to be damaged.
+    /// Discards these bytes: they are damaged.
     pub(super) fn forget(&self, name: &str, range: &Range<u64>) {
         if let Some(list) = self.lock().get_mut(name) {
             list.retain(|staged| staged.range.end <= range.start || range.end <= staged.range.start);
@@ -256,7 +255,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.connection.stage.remove(&self.name, &self.staged);
         self.task.abort();
-        // Whoever still waits (another epoch over the same data) must ask for itself.
+        // Another reader that still waits (another epoch over the same data) must send its own request.
         let mut progress = self.staged.lock();
         progress.failed.get_or_insert(Failure::Dropped);
         progress.pieces = Vec::new();
@@ -288,7 +287,8 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
     });
     connection.stage.lock().entry(name.to_owned()).or_default().push(staged.clone());
     let (filling, asking) = (staged.clone(), connection.clone());
-    // In line for a slot here and now: tasks begin in no particular order, and the first batch must not wait for the third.
+    // Queues for a slot here and now: tasks begin in no particular order, and the first batch must not wait for the
+    // third.
     let mut queueing = Box::pin(connection.slots.clone().acquire_owned());
     let slot = queueing.as_mut().now_or_never();
     let task = connection.runtime.spawn(async move {
@@ -300,7 +300,7 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
         let sink = |pin: &Pin, piece: Bytes| {
             let mut progress = filling.lock();
             if progress.failed.is_some() {
-                // Let go a moment ago; this task ends at its next step.
+                // Dropped a moment ago; this task ends at its next step.
                 return;
             }
             copied.stage.copied.fetch_add(progress.add(piece) as u64, Ordering::Relaxed);
@@ -313,7 +313,7 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
                 filling.more.notify_all();
             }
         };
-        // Nobody may wait for a task that is no more.
+        // If the task panics, readers must not wait for it for ever.
         match AssertUnwindSafe(asking.fetch(want, sink)).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => filling.fail(error),

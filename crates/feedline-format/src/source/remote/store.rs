@@ -1,4 +1,4 @@
-//! A uri and its options → a connection to a store, and in whose name it asks.
+//! Makes a connection to a store from a uri and its options, and finds the identity for its requests.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use super::profile;
 use super::wire::Wire;
 use crate::error::{Error, Result};
 
-/// In whose name requests are made.
+/// The identity with which requests are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Options,
@@ -33,7 +33,7 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// Whether credentials may become valid again without the user's doing anything here.
+    /// Whether credentials may become valid again without the user doing anything here.
     pub(super) fn may_renew(&self) -> bool {
         matches!(self, Identity::Profile(_) | Identity::Platform)
     }
@@ -51,13 +51,13 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A store, ready to be asked.
+/// A store that is ready for requests.
 pub(super) struct Opened {
     pub(super) store: Arc<dyn ObjectStore>,
-    /// The same objects behind other endpoints, to be read from in turn.
+    /// The same objects at other endpoints, read in turn.
     others: Vec<Arc<dyn ObjectStore>>,
     turn: AtomicUsize,
-    /// The same store, for objects that are put in parts; a web server takes none.
+    /// The same store, for multipart uploads; `None` for a web server.
     pub(super) parts: Option<Arc<dyn MultipartStore>>,
     pub(super) identity: Identity,
     pub(super) endpoint: String,
@@ -70,7 +70,7 @@ impl Opened {
         Opened { store, others: Vec::new(), turn, parts: None, identity, endpoint, scheme }
     }
 
-    /// The store whose turn it is to be read from.
+    /// The store to read from next.
     pub(super) fn in_turn(&self) -> &Arc<dyn ObjectStore> {
         let turn = if self.others.is_empty() { 0 } else { self.turn.fetch_add(1, Ordering::Relaxed) };
         match turn % (self.others.len() + 1) {
@@ -89,7 +89,7 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Connects (nothing is sent yet). Reads environment and profiles anew each time.
+/// Connects (nothing is sent yet). Reads environment and profiles again each time.
 pub(super) fn open(address: &Address, options: &Options) -> Result<Opened> {
     match address.scheme {
         Scheme::S3 => s3(address, options),
@@ -99,12 +99,12 @@ pub(super) fn open(address: &Address, options: &Options) -> Result<Opened> {
     }
 }
 
-/// Retries are ours: they know what was received, and what the stall limit is.
+/// No retries in `object_store`: ours know how much was received and what the stall limit is.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
 
-/// What speaks http, with the headers that every request has.
+/// The http client, with the headers of every request.
 fn client(options: &Options) -> Result<(Wire, ClientOptions)> {
     let (client, headers) = (plain_client(options)?, headers(options)?);
     let client = if headers.is_empty() { client } else { client.with_default_headers(headers.clone()) };
@@ -140,7 +140,7 @@ fn plain_client(options: &Options) -> Result<ClientOptions> {
     Ok(client)
 }
 
-/// Feeds settings to a builder through `put`; a name that is no `Key` is an error.
+/// Passes settings to a builder through `put`; a name that is not a `Key` is an error.
 fn configure<Key: FromStr, Builder>(
     scheme: Scheme,
     options: &Options,
@@ -219,7 +219,7 @@ fn s3(address: &Address, options: &Options) -> Result<Opened> {
     Ok(Opened { parts: Some(first), others, ..opened })
 }
 
-/// The profile's settings, if there is one; otherwise the machine's own identity.
+/// Uses the profile's settings, if there is one; otherwise the machine's own identity.
 fn with_profile(builder: AmazonS3Builder, options: &Options) -> Result<(Identity, AmazonS3Builder)> {
     let named = options.profile.clone().or_else(|| std::env::var("AWS_PROFILE").ok());
     let name = named.clone().unwrap_or_else(|| "default".to_owned());
@@ -322,7 +322,7 @@ fn az(address: &Address, options: &Options) -> Result<Opened> {
 fn http(address: &Address, options: &Options) -> Result<Opened> {
     let mut options = options.clone();
     let identity = options.authorize(address.user.as_ref())?;
-    // Plain http is what the user typed.
+    // The user typed a plain http address.
     let (wire, client) = client(&options)?;
     let allowed = client.with_allow_http(plain_http(&address.root));
     let key = |b: HttpBuilder, key: ClientConfigKey, value: &str| b.with_config(key, value);

@@ -1,4 +1,4 @@
-//! Against a real S3 server and a real web server on loopback, directly and through the fault proxy.
+//! Tests against a real S3 server and a real web server on loopback, directly and through the fault proxy.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -154,7 +154,7 @@ fn a_stall_for_ever_is_one_error_within_the_stated_time() {
     let begun = Instant::now();
     let message = object.read_at(0, &mut [0; 100]).unwrap_err().to_string();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    assert!(message.contains("no byte came") && message.contains("stall_timeout"), "{message}");
+    assert!(message.contains("no bytes received") && message.contains("stall_timeout"), "{message}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn errors_say_what_was_asked_in_whose_name_and_what_to_do() {
     let message = open("s3://bucket/x", &storage("http://127.0.0.1:9", &[]));
     assert!(message.contains("127.0.0.1:9") && message.contains("check the endpoint"), "{message}");
     let message = open("s3://bucket/nothing", &storage(&server.url(), &[]));
-    assert!(message.contains("nothing lies below"), "{message}");
+    assert!(message.contains("there is nothing below"), "{message}");
 }
 
 #[test]

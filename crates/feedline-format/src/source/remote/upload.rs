@@ -1,4 +1,4 @@
-//! Putting local files as objects: small ones in one request, larger ones in parts, each tried again on its own.
+//! Uploads local files as objects: small ones in one request, larger ones in parts, each retried on its own.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,13 +14,13 @@ use super::{RemoteSource, Scheme};
 use crate::error::{Error, Location, Result};
 use crate::source::{Sink, to_usize};
 
-/// Stores take parts of 5 MiB and more; all but the last must be of one size.
+/// Stores accept parts of 5 MiB and more; all but the last must have the same size.
 const PART_BYTES: u64 = 8 << 20;
-/// Stores take no more parts than these.
+/// Maximum number of parts that stores accept.
 const MOST_PARTS: u64 = 10_000;
-/// Parts on their way at once, so that a file takes at most this many times [`PART_BYTES`] of memory.
+/// Number of parts uploaded at once. A file takes at most this many times [`PART_BYTES`] of memory.
 const AT_ONCE: usize = 4;
-/// A part's answer comes when all of it has arrived; nothing tells how far it is.
+/// Maximum time for a part. The answer comes only when all of it has arrived, and nothing shows the progress.
 const PART_TIME: Duration = Duration::from_secs(120);
 
 impl Sink for RemoteSource {
@@ -52,7 +52,7 @@ async fn remove(connection: &Connection, path: &Path, place: Location) -> Result
     }
 }
 
-/// One file on its way.
+/// One file that is being uploaded.
 struct Upload<'a> {
     connection: &'a Connection,
     path: Path,
@@ -81,7 +81,7 @@ impl<'a> Upload<'a> {
 
     fn payload(&self, start: u64, end: u64) -> Result<PutPayload> {
         let mut bytes = vec![0; to_usize(end - start, &self.place.uri, self.path.as_ref())?];
-        let failed = |e| Error::storage("reading what is to be put as", self.place.clone(), e);
+        let failed = |e| Error::storage("reading the local copy of", self.place.clone(), e);
         self.file.read_exact_at(&mut bytes, start).map_err(failed)?;
         Ok(bytes.into())
     }
@@ -110,7 +110,7 @@ impl<'a> Upload<'a> {
         };
         let sent = self.send_parts(store, &id).await;
         if sent.is_err() {
-            // Parts that nobody completes are paid for until somebody removes them.
+            // Parts of an upload that is never completed cost money until they are removed.
             let _ = store.abort_multipart(&self.path, &id).await;
         }
         sent

@@ -1,7 +1,7 @@
-//! Between `object_store` and the network: what is put right before `object_store` sees it.
+//! Corrects answers between the network and `object_store`.
 //!
-//! It refuses a whole page of a listing for one key that it would not write itself (`a//b`, `./x`). Such keys are legal,
-//! and somebody else's: they are [disguised](Odd) as one plain name each, and recognised again by whoever lists.
+//! `object_store` refuses a whole page of a listing for one key that it would not write itself (`a//b`, `./x`). Such
+//! keys are legal. Each is [encoded](Odd) as one plain name and decoded again by the listing code.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use object_store::{ClientOptions, HeaderMap};
 use super::direct::Direct;
 use super::options::Options;
 
-/// Makes clients whose answers are put right.
+/// Makes clients whose answers are corrected.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// What [`ClientOptions`] do not tell: the headers of every request, and how long to connect. `None` where a proxy
-    /// stands between, which only `object_store`'s own client knows how to ask.
+    /// What [`ClientOptions`] do not tell: the headers of every request and the time to connect. `None` behind a
+    /// proxy, which only `object_store`'s own client can use.
     direct: Option<(HeaderMap, Duration)>,
 }
 
@@ -46,7 +46,7 @@ struct Client {
 }
 
 impl Client {
-    /// Ranges of objects come the short way where there is one.
+    /// Ranges of objects use the direct client if possible.
     async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let plain = request.uri().scheme_str() == Some("http") && request.headers().contains_key("range");
         if let Some(direct) = self.direct.as_ref().filter(|_| plain && request.method().as_str() == "GET")
@@ -61,7 +61,7 @@ impl Client {
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
 impl HttpService for Client {
-    // What `#[async_trait]` makes of an `async fn`.
+    // Written out as `#[async_trait]` expands an `async fn`.
     fn call<'me, 'answer>(&'me self, request: HttpRequest) -> Answer<'answer>
     where
         'me: 'answer,
@@ -84,20 +84,20 @@ impl HttpService for Client {
     }
 }
 
-/// S3's and Google's query for a listing, and Azure's.
+/// Whether this is the query of a listing: S3's and Google's, or Azure's.
 fn is_listing(query: &str) -> bool {
     query.split('&').any(|pair| pair == "list-type=2" || pair == "comp=list")
 }
 
-/// What a name that is not plain is disguised with: a character that Unicode leaves to private use.
+/// Prefix of an encoded key: a character that Unicode reserves for private use.
 const MARK: &str = "\u{f8f0}odd:";
 
-/// A key that cannot be the name of an object of ours.
+/// A key that cannot be an object's name here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Odd(pub(super) String);
 
 impl Odd {
-    /// Why this key cannot be a name of ours, if so.
+    /// Why this key cannot be a name; `None` if it can.
     fn reason(key: &str) -> Option<&'static str> {
         let folder = key.strip_suffix('/');
         let key = folder.unwrap_or(key);
@@ -105,7 +105,7 @@ impl Odd {
             return Some("has an empty part between slashes");
         }
         if key.split('/').any(|part| part == "." || part == "..") {
-            return Some("has a part that is a dot or two");
+            return Some("has a part that is '.' or '..'");
         }
         if key.chars().any(|c| c.is_ascii_control()) {
             return Some("has a control character");
@@ -113,19 +113,19 @@ impl Odd {
         folder.map(|_| "ends in a slash")
     }
 
-    /// Why it is not part of any data set.
+    /// Why it cannot be part of a data set.
     pub(super) fn why(&self) -> &'static str {
         Odd::reason(&self.0).unwrap_or("is not a name")
     }
 
-    /// One plain part of a path that stands for it.
+    /// Encodes it as one plain part of a path.
     fn disguise(&self) -> String {
         let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or('0');
         let hex = self.0.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
         MARK.chars().chain(hex).collect()
     }
 
-    /// The key behind a disguise.
+    /// Decodes a key that `disguise` encoded.
     pub(super) fn recognise(path: &str) -> Option<Self> {
         let hex = path.strip_prefix(MARK)?;
         let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok();
@@ -134,13 +134,13 @@ impl Odd {
     }
 }
 
-/// A page of a listing with every odd key in disguise.
+/// A page of a listing with every odd key encoded.
 fn with_plain_names(page: &str) -> Cow<'_, str> {
     let (mut changed, mut kept) = (String::new(), 0);
     let mut at = 0;
     while let Some(found) = next_name(page, at) {
         let key = unescaped(&page[found.text.clone()]);
-        // A folder's name ends in a slash by right.
+        // A folder's name may end in a slash.
         let judged = if found.is_folder { key.strip_suffix('/').unwrap_or(&key) } else { &key };
         if Odd::reason(judged).is_some() {
             changed += &page[kept..found.text.start];
@@ -173,7 +173,7 @@ fn next_name(page: &str, at: usize) -> Option<Name> {
     Some(Name { text: start..start + length, is_folder })
 }
 
-/// XML's five names for characters, and numbers.
+/// Decodes XML's five named characters and numeric ones.
 fn unescaped(text: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('&') {
