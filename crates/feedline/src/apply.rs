@@ -1,5 +1,5 @@
-//! TRANSFORMS ON PIXELS AT HAND: the lists, draws and kernels of a loader for an image that came from elsewhere, such as
-//! one that a function of the user's gave back.
+//! TRANSFORMS ON DECODED PIXELS: applies a loader's transforms, draws and kernels to an image that did not come from a
+//! data set, such as one that a user's function returned.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::transform::{
     Boxes, ImagePlan, Mover, Params, Program, SampleKey, Transform, finish, read_boxes, write_box,
 };
 
-/// A checked list of transforms, to be applied to one image at a time. Scratch memory is kept from one image to the next.
+/// A checked list of transforms, to be applied to one image at a time. Scratch memory is reused.
 #[derive(Clone, Debug)]
 pub struct ImageOps {
     name: String,
@@ -20,7 +20,7 @@ pub struct ImageOps {
     idle: Arc<Mutex<Vec<Scratch>>>,
 }
 
-/// What one image at a time needs.
+/// Scratch memory for one image.
 #[derive(Debug, Default)]
 struct Scratch {
     params: Params,
@@ -28,7 +28,7 @@ struct Scratch {
     runner: Runner,
 }
 
-/// One image's draws: the form of its result is known, its pixels are not made yet.
+/// The draws for one image. The shape of the result is known; its pixels are not computed yet.
 #[derive(Debug)]
 pub struct Drawn<'a> {
     ops: &'a ImageOps,
@@ -43,13 +43,13 @@ impl Drawn<'_> {
         self.ops.plan.shape(self.scratch.program.output)
     }
 
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub fn bytes(&self) -> usize {
         let each = self.ops.plan.finish().output_bytes(self.scratch.program.output);
         each * self.ops.plan.copies() as usize
     }
 
-    /// Makes the pixels. `out` has exactly [`bytes`](Self::bytes).
+    /// Computes the pixels. `out` must have exactly [`bytes`](Self::bytes).
     pub fn write(mut self, pixels: &[u8], out: &mut [u8]) -> Result<()> {
         let bad = |reason| self.ops.bad(self.from.sample, reason);
         check(pixels, self.image).map_err(bad)?;
@@ -70,17 +70,17 @@ impl Drawn<'_> {
     }
 }
 
-/// What [`ImageOps::apply`] made: elements of the list's dtype, row-major.
+/// Result of [`ImageOps::apply`]: elements of the list's dtype, row-major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// Channels, rows, columns, or rows, columns, channels: as the list's memory format says. Several crops are one
-    /// dimension more, the first.
+    /// Channels, rows, columns, or rows, columns, channels, as the list's memory format says. Several crops add a first
+    /// dimension.
     pub shape: Vec<u64>,
     /// The elements' bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What random parameters are drawn from.
+/// Key of the random parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrawFrom {
     /// The loader's seed.
@@ -98,8 +98,8 @@ impl DrawFrom {
 }
 
 impl ImageOps {
-    /// Checks `transforms`. `name` stands in errors; `view` and `place` (how many transforms come before the first of
-    /// these) keep the draws apart from those of other lists for the same sample.
+    /// Checks `transforms`. `name` is used in errors. `view` and `place` (the number of transforms before the first of
+    /// these) separate the draws from those of other lists for the same sample.
     pub fn new(
         name: &str,
         transforms: &[Transform],
@@ -111,7 +111,7 @@ impl ImageOps {
         Ok(ImageOps { name: name.to_owned(), plan, idle: Arc::default() })
     }
 
-    /// Draws what is to be done to an image of this size.
+    /// Draws the parameters for an image of this size.
     pub fn draw(&self, height: u32, width: u32, from: DrawFrom) -> Result<Drawn<'_>> {
         let (image, sample) = (Size::new(width, height), from.sample);
         let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
@@ -131,7 +131,7 @@ impl ImageOps {
         Ok(Applied { shape, bytes })
     }
 
-    /// The same, with what was drawn, as JSON for [`replay`].
+    /// Applies the list like [`apply`](Self::apply), and also returns what was drawn, as JSON for [`replay`].
     pub fn apply_recorded(
         &self,
         pixels: &[u8],
@@ -145,7 +145,7 @@ impl ImageOps {
         Ok((self.apply(pixels, height, width, from)?, params))
     }
 
-    /// What is drawn for an image of this height and width, as JSON for [`replay`].
+    /// Returns what is drawn for an image of this height and width, as JSON for [`replay`].
     pub fn drawn_params(&self, (height, width): (u32, u32), from: DrawFrom) -> Result<String> {
         Ok(self.draw(height, width, from)?.scratch.params.to_json())
     }
@@ -159,7 +159,7 @@ impl ImageOps {
     }
 }
 
-/// Does what [`ImageOps::apply_recorded`] drew to an image of the same size, without any chance.
+/// Repeats what [`ImageOps::apply_recorded`] drew, on an image of the same size. Nothing is random.
 pub fn replay(
     params: &str,
     pixels: &[u8],
@@ -176,7 +176,7 @@ pub fn replay(
     run(&params, pixels, size, &finish).map_err(bad)
 }
 
-/// What was drawn for an image of a known size, ready to be done to what belongs to it.
+/// Recorded draws for an image of a known size, to be applied to its masks, boxes and keypoints.
 #[derive(Debug)]
 pub struct Moved {
     program: Program,
@@ -184,7 +184,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Reads what [`ImageOps::apply_recorded`] wrote for an image of this height and width.
+    /// Parses the JSON of [`ImageOps::apply_recorded`] for an image of this height and width.
     pub fn new(params: &str, (height, width): (u32, u32)) -> Result<Self> {
         let (image, mut program) = (Size::new(width, height), Program::default());
         let params = Params::from_json(params, image).map_err(|reason| Error::option("params", reason))?;
@@ -192,7 +192,7 @@ impl Moved {
         Ok(Moved { program, image })
     }
 
-    /// A mask of `dtype`, dense, row by row, as numbers of type `to`.
+    /// Transforms a dense row-major mask of `dtype`; the result has type `to`.
     pub fn mask(&self, bytes: &[u8], dtype: DType, fill: i64, to: DType) -> Result<Applied> {
         let bad = |reason: String| Error::option("mask", reason);
         let Size { width, height } = self.image;
@@ -206,7 +206,7 @@ impl Moved {
         Ok(Applied { shape: vec![u64::from(output.height), u64::from(output.width)], bytes: out })
     }
 
-    /// Boxes as `rules` write them: those that are left, and which they were.
+    /// Transforms boxes in the format of `rules`; returns the boxes that remain and their original indices.
     pub fn boxes(&self, rules: &Boxes, boxes: &[[f64; 4]]) -> Result<(Vec<[f64; 4]>, Vec<usize>)> {
         let given: Vec<[f64; 4]> = boxes.iter().map(|four| read_boxes(rules, *four, self.image)).collect();
         let kept = Mover::default().boxes(&self.program, self.image, rules, &given);
@@ -215,7 +215,7 @@ impl Moved {
         Ok((written.collect(), kept.iter().map(|kept| kept.number).collect()))
     }
 
-    /// Points of `each` numbers, in place.
+    /// Transforms points of `each` numbers, in place.
     pub fn keypoints(&self, each: usize, values: &mut [f64]) -> Result<()> {
         let moved = Mover::default().keypoints(&self.program, self.image, each, values);
         moved.map_err(|e| Error::option("keypoints", e.to_string()))
@@ -225,7 +225,7 @@ impl Moved {
 fn check(pixels: &[u8], Size { width, height }: Size) -> std::result::Result<(), String> {
     let wanted = u64::from(height) * u64::from(width) * 3;
     if wanted == 0 || pixels.len() as u64 != wanted {
-        return Err(format!("{} bytes are no image of {height}x{width}x3", pixels.len()));
+        return Err(format!("{} bytes are not an image of {height}x{width}x3", pixels.len()));
     }
     Ok(())
 }
@@ -252,7 +252,7 @@ fn run_into(
     runner.run(program, geometry, image, (0, 0), finish, out).map_err(|e| e.to_string())
 }
 
-/// Memory for a result whose size the list and the image decide.
+/// Allocates a result whose size depends on the list and the image.
 fn zeroed(length: usize) -> std::result::Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).map_err(|_| format!("no memory for a result of {length} bytes"))?;
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn what_is_no_image_is_refused() {
         let error = ops(&[], 0).apply(&[0; 5], 1, 2, FROM).unwrap_err().to_string();
-        assert!(error.contains("5 bytes are no image of 1x2x3"), "{error}");
+        assert!(error.contains("5 bytes are not an image of 1x2x3"), "{error}");
         let crop = RandomCrop { size: (9, 9), ..RandomCrop::default() }.into();
         assert!(ops(&[crop], 0).apply(&ramp(4, 4), 4, 4, FROM).is_err());
     }

@@ -18,51 +18,51 @@ use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
 
-/// Quality of JPEGs that are written anew, if none is asked for: no visible loss, about half the size of 95.
+/// Default quality of re-encoded JPEGs: no visible loss, about half the size of quality 95.
 const DEFAULT_QUALITY: u8 = 90;
 
-/// Of `compact`, against the file: past this, the file and its index are smaller and not much slower.
+/// Largest size of `compact` relative to the file. Beyond it, the file and its index are smaller and not much slower.
 const MOST_GROWTH: f64 = 1.15;
 
-/// Larger images are not packed: the same limit as when loading.
+/// Larger images are not packed; the limit is the same as for loading.
 const MAX_PIXELS: u64 = Decoder::DEFAULT_MAX_PIXELS;
 
-/// How closely images are looked at before they are packed.
+/// How thoroughly images are checked before they are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackCheck {
-    /// Not at all: any bytes are kept. An encoding that has to decode them finds out all the same.
+    /// Not at all: any bytes are stored. An encoding that has to decode them finds errors all the same.
     None,
-    /// The header: what is no image, or is over the limit on pixels, is a bad sample.
+    /// The header: a file that is not an image, or is over the pixel limit, is a bad sample.
     Header,
-    /// Every pixel: what cannot be decoded is a bad sample.
+    /// Every pixel: an image that cannot be decoded is a bad sample.
     Decode,
 }
 
-/// How to write a pack, as plain data: what Python and the command line hand over.
+/// Settings for writing a pack, as plain data, used by Python and the command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PackSettings {
-    /// What is stored of each image.
+    /// How each image is stored.
     pub image: ImageEncoding,
     /// Shrink images whose shorter side is longer than this.
     pub shorter_side: Option<u32>,
     /// Shrink images whose longer side is longer than this.
     pub longer_side: Option<u32>,
-    /// With `jpeg`: write every image anew with this quality, 1 to 100.
+    /// With `jpeg`: re-encode every image with this quality, 1 to 100.
     pub quality: Option<u8>,
     /// With `jpeg`: rewrite progressive JPEGs as baseline ones, without loss, so that they can be indexed.
     pub baseline: bool,
-    /// About how large a part is.
+    /// Approximate size of a part in bytes.
     pub part_bytes: Option<u64>,
-    /// Threads; 0 for all usable cores.
+    /// Number of threads; 0 for all usable cores.
     pub workers: usize,
     /// What to do with unreadable samples.
     pub on_error: OnPackError,
-    /// How closely images are looked at. `None`: they are decoded where bad samples are left out, and where one stops the
-    /// packing as far as the encoding needs it.
+    /// How thoroughly images are checked. `None`: images are decoded if bad samples are skipped; if a bad sample stops
+    /// the packing, they are checked only as far as the encoding needs it.
     pub check: Option<PackCheck>,
-    /// Go on with an unfinished pack.
+    /// Resume an unfinished pack.
     pub resume: bool,
     /// Replace a finished pack.
     pub overwrite: bool,
@@ -87,11 +87,11 @@ impl Default for PackSettings {
 }
 
 impl PackSettings {
-    /// Checks the settings and makes their encoder.
+    /// Checks the settings and creates the encoder.
     pub fn options(&self) -> Result<PackOptions> {
         self.check_settings()?;
         let image: Arc<dyn ImageEncoder> = match self.image {
-            // Whatever it is, it is kept; what cannot be recognised now is a bad sample at load time.
+            // Any bytes are stored; a file that cannot be recognised now is a bad sample at load time.
             ImageEncoding::File => {
                 Arc::new(KeepImages::new(|bytes| Ok(probe(bytes).unwrap_or(ImageMeta::UNKNOWN))))
             }
@@ -113,11 +113,11 @@ impl PackSettings {
         })
     }
 
-    /// The same encoder with a look at the image before it.
+    /// Wraps the encoder in the image check.
     fn checked(&self, encoder: Arc<dyn ImageEncoder>) -> Arc<dyn ImageEncoder> {
         let skips = self.on_error == OnPackError::Skip;
         let check = self.check.unwrap_or(if skips { PackCheck::Decode } else { PackCheck::None });
-        // Where nothing is left out, what is written does not depend on it.
+        // If nothing is skipped, the written bytes do not depend on the check.
         let shown = skips && check != PackCheck::Decode;
         Arc::new(Checked { encoder, check, shown })
     }
@@ -148,7 +148,7 @@ impl PackSettings {
     }
 }
 
-/// Size, channels and orientation of an image file from its first bytes.
+/// Reads the size, channels and orientation of an image file from its first bytes.
 fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
     let header = feedline_pixels::probe(bytes).map_err(|e| e.to_string())?;
     Ok(ImageMeta {
@@ -160,15 +160,15 @@ fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
     })
 }
 
-/// Whether the first bytes are those of an image format we know.
+/// Whether the first bytes are those of a known image format.
 pub fn is_image(bytes: &[u8]) -> bool {
-    // Text, too, may begin with the two letters of these.
+    // Text files, too, may begin with the two letters of these formats.
     let is_vague = |codec: Codec| matches!(codec, Codec::Bmp | Codec::Pnm);
     feedline_pixels::sniff(bytes)
         .is_some_and(|codec| !is_vague(codec) || feedline_pixels::probe(bytes).is_ok())
 }
 
-/// One image as pixels: height, width, and red, green, blue bytes row by row, turned as its EXIF says.
+/// Decodes one image: height, width, and red, green, blue bytes row by row, rotated as its EXIF says.
 pub fn decode_image(
     bytes: &[u8],
     index: &[u8],
@@ -186,7 +186,7 @@ pub fn decode_image(
     Ok((size.height, size.width, pixels))
 }
 
-/// Scratch of the thread that encodes.
+/// Scratch memory of an encoding thread.
 struct Scratch {
     jpeg: jpeg::Decoder,
     decoder: Decoder,
@@ -203,12 +203,12 @@ thread_local! {
     });
 }
 
-/// Looks at images before they are encoded.
+/// Checks images before they are encoded.
 #[derive(Debug)]
 struct Checked {
     encoder: Arc<dyn ImageEncoder>,
     check: PackCheck,
-    /// Whether it is part of the plan's identity.
+    /// Whether the check is part of the plan's identity.
     shown: bool,
 }
 
@@ -245,7 +245,7 @@ fn check_image(input: &ImageInput<'_>, check: PackCheck) -> feedline_pixels::Res
     }
 }
 
-/// Makes every encoding but `as-is`.
+/// Encoder for every encoding except `as-is`.
 #[derive(Debug)]
 struct Encoder {
     image: ImageEncoding,
@@ -311,11 +311,11 @@ impl Encoder {
             && out.bytes.is_none()
             && jpeg::probe(input.bytes).is_ok_and(|header| header.progressive)
         {
-            // A damaged file cannot be rewritten; it is kept as it is.
+            // A damaged file cannot be rewritten; it is stored unchanged.
             out.bytes = turbo::to_baseline(input.bytes, MAX_PIXELS).ok();
         }
         let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
-        // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) stay as they are.
+        // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) are stored unchanged.
         let coefficients = match self.image {
             ImageEncoding::Dct => dct::encode(bytes, MAX_PIXELS).ok(),
             ImageEncoding::Compact => compact(bytes),
@@ -330,7 +330,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The size to store an image of size `size` at: shrunk to the limits, never enlarged.
+    /// Size at which an image of size `size` is stored: shrunk to the limits, never enlarged.
     fn target(&self, size: Size) -> Size {
         let (short, long) = (size.width.min(size.height), size.width.max(size.height));
         let ratio = |limit: Option<u32>, side: u32| limit.map_or(1.0, |l| f64::from(l) / f64::from(side));
@@ -376,7 +376,7 @@ impl Encoder {
     }
 }
 
-/// A JPEG as `compact`, unless it would grow too much: flat images with Huffman tables of their own.
+/// Encodes a JPEG as `compact`, unless it would grow too much: flat images with their own Huffman tables do.
 fn compact(bytes: &[u8]) -> Option<Vec<u8>> {
     let packed = dct::compact::encode(bytes, MAX_PIXELS).ok()?;
     (packed.len() as f64 <= MOST_GROWTH * bytes.len() as f64).then_some(packed)

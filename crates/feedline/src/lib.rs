@@ -7,9 +7,9 @@
 //!            values               come     beforehand              owner     delivery
 //! ```
 //!
-//! [`open`] finds out what a path or an address holds and gives a [`Dataset`]: samples by number. A [`Loader`] reads it
-//! in an order that depends only on seed and epoch, decodes and augments on its own threads, and hands over a [`Batch`]
-//! at a time. [`pack`] writes a data set in feedline's own format, which loads fastest.
+//! [`open`] detects what a path or an address contains and returns a [`Dataset`]: samples by number. A [`Loader`] reads
+//! it in an order that depends only on seed and epoch, decodes and augments on its own threads, and hands over a
+//! [`Batch`] at a time. [`pack`] writes a data set in feedline's own format, which loads fastest.
 //!
 //! ```
 //! use feedline::field::{FieldSpec, Schema};
@@ -46,9 +46,9 @@
 //! # }
 //! ```
 //!
-//! What most programs need is here at the root; the rest is in the modules, one for each stage. Everything may be used
-//! inside an asynchronous program: nothing here is `async`, and waiting never touches the program's own runtime (call it
-//! from a thread that may block, such as tokio's `spawn_blocking`).
+//! The root has what most programs need; the rest is in the modules, one for each stage. Nothing here is `async`.
+//! Inside an asynchronous program, call feedline from a thread that may block, such as tokio's `spawn_blocking`;
+//! waiting never uses the program's own runtime.
 
 pub mod apply;
 pub mod batch;
@@ -62,7 +62,7 @@ mod render;
 pub mod spec;
 pub mod transform;
 
-// The lower half is a crate of its own; its stages go by the same paths as ours.
+// Sources and formats are in a crate of their own; their modules have the same paths here.
 pub use feedline_format::{error, field, format, owned, sample, source};
 
 pub use batch::{Batch, Column};

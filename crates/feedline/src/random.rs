@@ -3,20 +3,19 @@
 //! A [`Draw`] is keyed by the things that may influence it — seed, epoch, sample, place in the pipeline — and by
 //! nothing else: no thread, rank, batch or time. Two draws with different keys are independent streams.
 
-/// A stream of random numbers for one purpose. Cheap to make: two multiplications per key part.
+/// A stream of random numbers for one purpose. Creating one costs two multiplications per key part.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
     state: u64,
 }
 
-/// Steps of the state; odd, so the period is 2^64 (SplitMix64's constant).
+/// Step of the state. It is odd, so the period is 2^64 (SplitMix64's constant).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Draw {
     /// The stream for this key.
     pub(crate) fn new(key: &[u64]) -> Self {
-        // Each part is mixed into what came before, with its position through the running state, so that
-        // [a, b] and [b, a] differ, as do [a] and [a, 0].
+        // Each part is mixed into the running state, so that [a, b] and [b, a] differ, as do [a] and [a, 0].
         let state =
             key.iter().fold(STEP, |state, part| mix(state.wrapping_add(STEP) ^ mix(part.wrapping_add(STEP))));
         Draw { state }
@@ -50,7 +49,7 @@ impl Draw {
         }
     }
 
-    /// Normal with mean 0 and standard deviation 1 (Box and Muller's way, one of its two results).
+    /// Normal with mean 0 and standard deviation 1 (Box-Muller, one of its two results).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn streams_are_fixed_for_ever() {
-        // Changing these changes every user's epochs: a new major version, not a refactoring.
+        // Changing these values changes every user's epochs, so it needs a new major version.
         let mut draw = Draw::new(&[0, 1, 2]);
         assert_eq!([draw.bits(), draw.bits()], STREAM);
     }

@@ -1,6 +1,7 @@
-//! Everything a user can set, as plain data: what Python, the command line, pickling and resume share.
+//! Everything a user can set, as plain data. Python, the command line, pickling and resume all use it.
 //!
-//! Nothing here has an effect by itself. `loader::Plan` checks it all against a data set before the first byte is read.
+//! Nothing here has an effect by itself. `loader::Plan` checks all of it against a data set before the first byte is
+//! read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::field::{DType, MemoryFormat};
 use crate::transform::{BatchTransform, Target, Transform};
 
-/// Processes that can share an epoch: more than there are anywhere, and batches of all of them can still be counted.
+/// Largest number of processes that can share an epoch. At this limit, the batches of all of them still fit into a
+/// `u64`.
 const MOST_RANKS: u64 = 1 << 32;
 
 /// Order of an epoch.
@@ -26,7 +28,8 @@ pub enum Shuffle {
     Off,
     /// Every order equally likely.
     Full,
-    /// Quasi-random: blocks of neighbours shuffled, and samples inside a window of blocks. Kind to storage.
+    /// Quasi-random: shuffles blocks of neighbours, and the samples inside a window of blocks. Reads storage in large
+    /// pieces.
     Block,
 }
 
@@ -79,7 +82,7 @@ pub enum Sampler {
     Mix {
         /// Samples of each data set.
         lengths: Vec<u64>,
-        /// Weight of each.
+        /// Weight of each data set.
         weights: Vec<f64>,
         /// Samples per epoch.
         num_samples: u64,
@@ -89,8 +92,8 @@ pub enum Sampler {
         /// The image field; the only one if `None`.
         #[serde(default)]
         field: Option<String>,
-        /// Heights and widths: an image belongs to the one whose aspect ratio is nearest to its own. Empty: every
-        /// height and width that occurs is a bucket of its own.
+        /// Heights and widths. An image goes to the one with the nearest aspect ratio. If empty, every height and width
+        /// that occurs is a bucket of its own.
         #[serde(default)]
         sizes: Vec<(u32, u32)>,
         /// Whether samples inside buckets, and batches, are shuffled.
@@ -99,13 +102,13 @@ pub enum Sampler {
     },
     /// Exactly these samples, in this order.
     Indices {
-        /// Which.
+        /// Sample numbers.
         indices: Vec<u64>,
     },
-    /// Another list in every epoch, handed over as the epoch begins:
+    /// A new list in every epoch, passed when the epoch starts:
     /// [`Loader::epoch_in_order`](crate::Loader::epoch_in_order).
     PerEpoch {
-        /// Tells such orders apart in saved states.
+        /// Distinguishes such orders in saved states.
         name: String,
         /// Samples per epoch.
         num_samples: u64,
@@ -133,7 +136,7 @@ pub enum OnError {
     /// The batch becomes an error that names the sample.
     #[default]
     Raise,
-    /// The batch comes without it.
+    /// The batch is delivered without the sample.
     Skip,
     /// Another sample, chosen by (seed, epoch, index), takes its place.
     Replace,
@@ -148,15 +151,15 @@ pub enum DecodeMode {
     Exact,
     /// JPEGs may be decoded at half, quarter or eighth size when the result is smaller still.
     Fast,
-    /// Not at all: batches carry the encoded bytes.
+    /// Images are not decoded: batches contain the encoded bytes.
     None,
 }
 
-/// What becomes of a number that a sample lacks, in fields that samples may lack.
+/// What to store for a number that is missing in a sample, in fields that may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMissing {
-    /// 0 (NaN for floats), and a column `NAME.valid` that says which samples have it.
+    /// 0 (NaN for floats), plus a column `NAME.valid` that says which samples have a value.
     #[default]
     Mask,
     /// NaN; integers become floats.
@@ -184,7 +187,7 @@ impl FieldTransforms {
         }
     }
 
-    /// The same, to be changed.
+    /// Every view's list, mutable.
     pub(crate) fn lists_mut(&mut self) -> Vec<&mut Vec<Transform>> {
         match self {
             FieldTransforms::Single(list) => vec![list],
@@ -193,7 +196,7 @@ impl FieldTransforms {
     }
 }
 
-/// By hand, because a derived reader of untagged enums says only that nothing fits, and not what is wrong.
+/// Written by hand: the derived reader of untagged enums only says that nothing matches, not what is wrong.
 impl<'de> Deserialize<'de> for FieldTransforms {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         deserializer.deserialize_any(FieldTransformsVisitor)
@@ -226,7 +229,7 @@ pub struct LoaderOptions {
     pub batch_size: u64,
     /// Order of an epoch.
     pub shuffle: Shuffle,
-    /// What order and augmentation are drawn from.
+    /// Seed of the order and of the augmentation.
     pub seed: u64,
     /// Leave out a last batch that is not full.
     pub drop_last: bool,
@@ -236,55 +239,55 @@ pub struct LoaderOptions {
     pub transforms: BTreeMap<String, FieldTransforms>,
     /// Fields that move with an image's geometry.
     pub targets: BTreeMap<String, Target>,
-    /// What samples of a batch do to each other.
+    /// Operations that mix the samples of a batch with each other.
     pub batch_transforms: Vec<BatchTransform>,
-    /// How often each sample comes, one after the other, each time with draws of its own.
+    /// How often each sample is repeated, one after the other, each time with its own random draws.
     pub repeats: u64,
-    /// Whether batches say what was drawn for every image.
+    /// Whether batches contain the parameters drawn for every image.
     pub return_params: bool,
-    /// Image columns that come as 8-bit rows × columns × channels, whatever `dtype` and `memory_format` say: for a
-    /// consumer that goes on with the pixels.
+    /// Image columns returned as 8-bit rows × columns × channels, whatever `dtype` and `memory_format` say: for a
+    /// consumer that processes the pixels further.
     pub pixels: Vec<String>,
     /// Load only these fields; all if `None`.
     pub fields: Option<Vec<String>>,
-    /// Worker threads; 0 for as many as this process may use.
+    /// Number of worker threads; 0 for as many as this process may use.
     pub num_workers: usize,
-    /// Batches to be ready ahead of the consumer; `None` lets feedline choose.
+    /// Number of batches to prepare ahead of the consumer; `None` lets feedline choose.
     pub prefetch: Option<usize>,
-    /// This process's number among `world_size`.
+    /// Rank of this process, below `world_size`.
     pub rank: u64,
     /// Number of processes that share each epoch.
     pub world_size: u64,
     /// Element type of image tensors.
     pub dtype: DType,
-    /// Element types of single image fields, instead of `dtype`.
+    /// Element types of single image fields, overriding `dtype`.
     pub dtypes: BTreeMap<String, DType>,
-    /// What the values of image fields are, by name ("RGB", "L", "index", …): red, green and blue where none is given.
+    /// Mode of image fields, by field name ("RGB", "L", "index", …). The default is "RGB".
     pub modes: BTreeMap<String, String>,
-    /// Whether images are turned as their EXIF orientation says.
+    /// Whether images are rotated as their EXIF orientation says.
     pub exif_transpose: bool,
     /// The colour behind transparent pixels; `None` drops opacity.
     pub background: Option<[u8; 3]>,
-    /// Whether JPEGs and PNGs that end early give what there is of them, as Pillow's `LOAD_TRUNCATED_IMAGES` has it.
+    /// Whether JPEGs and PNGs that end early are decoded as far as they go, as with Pillow's `LOAD_TRUNCATED_IMAGES`.
     pub allow_truncated: bool,
     /// Order of image dimensions.
     pub memory_format: MemoryFormat,
     /// How images are decoded.
     pub decode: DecodeMode,
-    /// What becomes of numbers that samples lack.
+    /// What to store for numbers that are missing in a sample.
     pub missing: OnMissing,
     /// What to do with a bad sample.
     pub on_error: OnError,
-    /// With skip or replace: more different bad samples than this, in a row or in all, are an error. `None`: 100 in a row;
-    /// in all 1 % of the data set, and at least 100.
+    /// With skip or replace: the largest number of different bad samples, in a row or in total; more are an error.
+    /// `None`: 100 in a row; in total 1 % of the data set, and at least 100.
     pub max_errors: Option<u64>,
-    /// Give up when no batch came for this many seconds.
+    /// Raise an error when no batch is ready for this many seconds.
     pub timeout: Option<f64>,
-    /// At most this many bytes of batch memory in flight, ragged values included; one batch is always let in.
+    /// Largest number of bytes of batch memory in use, ragged values included. One batch is always allowed.
     pub memory_budget: Option<u64>,
-    /// Keep the threads between epochs.
+    /// Keep the worker threads between epochs.
     pub persistent_workers: bool,
-    /// Adjust threads and batches ahead from epoch to epoch, by what was slow. Never changes what batches hold.
+    /// Adjust threads and prefetching from epoch to epoch, by what was slow. Never changes the content of batches.
     pub auto_tune: bool,
     /// Refuse images with more pixels than this.
     pub max_pixels: u64,
@@ -330,7 +333,7 @@ impl Default for LoaderOptions {
     }
 }
 
-/// Writes the `with_…` setters, all of one form.
+/// Writes the `with_…` setters.
 macro_rules! setters {
     ($($(#[$doc:meta])* $setter:ident: $field:ident = $type:ty;)*) => {
         impl LoaderOptions {
@@ -348,93 +351,93 @@ setters! {
     with_batch_size: batch_size = u64;
     /// Order of an epoch.
     with_shuffle: shuffle = Shuffle;
-    /// What order and augmentation are drawn from.
+    /// Seed of the order and of the augmentation.
     with_seed: seed = u64;
     /// Whether to leave out a last batch that is not full.
     with_drop_last: drop_last = bool;
     /// Which samples in which order, instead of `shuffle`.
     with_sampler: sampler = Sampler;
-    /// What samples of a batch do to each other.
+    /// Operations that mix the samples of a batch with each other.
     with_batch_transforms: batch_transforms = Vec<BatchTransform>;
-    /// How often each sample comes, one after the other.
+    /// How often each sample is repeated, one after the other.
     with_repeats: repeats = u64;
-    /// Whether batches say what was drawn for every image.
+    /// Whether batches contain the parameters drawn for every image.
     with_return_params: return_params = bool;
-    /// Image columns that come as 8-bit rows × columns × channels.
+    /// Image columns returned as 8-bit rows × columns × channels.
     with_pixels: pixels = Vec<String>;
     /// Load only these fields.
     with_fields: fields = Vec<String>;
-    /// Worker threads; 0 for as many as this process may use.
+    /// Number of worker threads; 0 for as many as this process may use.
     with_num_workers: num_workers = usize;
-    /// Batches to be ready ahead of the consumer.
+    /// Number of batches to prepare ahead of the consumer.
     with_prefetch: prefetch = usize;
     /// Element type of image tensors.
     with_dtype: dtype = DType;
-    /// Whether images are turned as their EXIF orientation says.
+    /// Whether images are rotated as their EXIF orientation says.
     with_exif_transpose: exif_transpose = bool;
     /// The colour behind transparent pixels.
     with_background: background = [u8; 3];
-    /// Whether JPEGs and PNGs that end early give what there is of them.
+    /// Whether JPEGs and PNGs that end early are decoded as far as they go.
     with_allow_truncated: allow_truncated = bool;
     /// Order of image dimensions.
     with_memory_format: memory_format = MemoryFormat;
-    /// What becomes of numbers that samples lack.
+    /// What to store for numbers that are missing in a sample.
     with_missing: missing = OnMissing;
     /// How images are decoded.
     with_decode: decode = DecodeMode;
     /// What to do with a bad sample.
     with_on_error: on_error = OnError;
-    /// How many bad samples are too many.
+    /// Largest number of bad samples.
     with_max_errors: max_errors = u64;
-    /// Seconds without a batch after which to give up.
+    /// Seconds without a batch after which an error is raised.
     with_timeout: timeout = f64;
-    /// Bytes of batch memory in flight.
+    /// Largest number of bytes of batch memory in use.
     with_memory_budget: memory_budget = u64;
     /// Whether to keep the threads between epochs.
     with_persistent_workers: persistent_workers = bool;
-    /// Whether to adjust threads and batches ahead from epoch to epoch.
+    /// Whether to adjust threads and prefetching from epoch to epoch.
     with_auto_tune: auto_tune = bool;
     /// Refuse images with more pixels than this.
     with_max_pixels: max_pixels = u64;
 }
 
 impl LoaderOptions {
-    /// One list of transforms for the field `field`.
+    /// Sets the list of transforms of the field `field`.
     pub fn with_transforms(mut self, field: impl Into<String>, transforms: Vec<Transform>) -> Self {
         self.transforms.insert(field.into(), FieldTransforms::Single(transforms));
         self
     }
 
-    /// The field `field` moves with the image.
+    /// Makes the field `field` move with the image's geometry.
     pub fn with_target(mut self, field: impl Into<String>, target: Target) -> Self {
         self.targets.insert(field.into(), target);
         self
     }
 
-    /// What the values of the image field `field` are: "RGB", "RGBA", "L", "LA", "I;16", "F", "index" or "unchanged".
+    /// Sets the mode of the image field `field`: "RGB", "RGBA", "L", "LA", "I;16", "F", "index" or "unchanged".
     pub fn with_mode(mut self, field: impl Into<String>, mode: impl Into<String>) -> Self {
         self.modes.insert(field.into(), mode.into());
         self
     }
 
-    /// The element type of the image field `field`.
+    /// Sets the element type of the image field `field`.
     pub fn with_field_dtype(mut self, field: impl Into<String>, dtype: DType) -> Self {
         self.dtypes.insert(field.into(), dtype);
         self
     }
 
-    /// This process's place among all that share each epoch.
+    /// Sets this process's rank among the processes that share each epoch.
     pub fn with_rank(mut self, rank: u64, world_size: u64) -> Self {
         (self.rank, self.world_size) = (rank, world_size);
         self
     }
 
-    /// For a process that feeds one GPU: threads that stay between epochs, and as many as there are cores.
+    /// Options for a process that feeds one GPU: as many threads as cores, kept between epochs.
     pub fn gpu_optimized(self) -> Self {
         self.with_persistent_workers(true).with_num_workers(0)
     }
 
-    /// The same for one of several processes; every rank gets as many batches as the others.
+    /// The same for one of several processes; every rank gets the same number of batches.
     pub fn distributed_optimized(self, rank: u64, world_size: u64) -> Self {
         self.gpu_optimized().with_rank(rank, world_size)
     }
@@ -445,7 +448,7 @@ impl LoaderOptions {
         self.with_num_workers(1).with_persistent_workers(false).with_auto_tune(false)
     }
 
-    /// Several named views of the image field `field`.
+    /// Sets several named views of the image field `field`.
     pub fn with_views(
         mut self,
         field: impl Into<String>,
@@ -460,12 +463,12 @@ impl LoaderOptions {
         serde_json::from_str(text).map_err(|e| Error::option("options", e.to_string()))
     }
 
-    /// How long to wait for a batch; `None` is for ever, and so is a time that no clock reaches.
+    /// How long to wait for a batch. `None` means without limit; so does a time longer than any clock can count.
     pub fn patience(&self) -> Option<Duration> {
         self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
-    /// An error for the first setting that cannot be, whatever the data.
+    /// Returns an error for the first setting that is wrong for any data.
     pub fn check(&self) -> Result<()> {
         let bad = |knob: &str, reason: String| Err(Error::option(knob, reason));
         if self.batch_size == 0 || self.batch_size > 1 << 24 {
@@ -483,7 +486,7 @@ impl LoaderOptions {
         if self.num_workers > 4096 {
             return bad(
                 "num_workers",
-                format!("{} threads are more than any machine has use for", self.num_workers),
+                format!("{} threads are too many", self.num_workers),
             );
         }
         if self.timeout.is_some_and(|t| t.is_nan() || t <= 0.0) {

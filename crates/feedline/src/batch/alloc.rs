@@ -5,15 +5,15 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Cache-line and AVX-512 alignment; also what torch and XLA like to see.
+/// Alignment for cache lines and AVX-512; torch and XLA prefer it too.
 const ALIGNMENT: usize = 64;
 
-/// From here on the memory is aligned to, and advised to use, 2 MiB pages: a batch of 64 float images is 38 MB, which
-/// is 9,400 page faults on 4 KiB pages when it is first written.
+/// From this size on, memory is aligned to 2 MiB and advised to use huge pages: a batch of 64 float images is 38 MB,
+/// which is 9,400 page faults on 4 KiB pages when it is first written.
 const HUGE_FROM: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// One allocation. The pointer is the owner: no `Box` stands beside it whose moves could invalidate it.
+/// One allocation. The pointer is the owner: there is no `Box` whose moves could invalidate it.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pointer: NonNull<u8>,
@@ -22,11 +22,11 @@ pub(crate) struct Allocation {
 
 // SAFETY: an allocation is plain memory without thread affinity; access is governed by whoever holds it.
 unsafe impl Send for Allocation {}
-// SAFETY: sharing an `Allocation` shares only its address; every read or write through it is an unsafe act elsewhere.
+// SAFETY: sharing an `Allocation` shares only its address; every read or write through it is unsafe code elsewhere.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    /// At least `length` zeroed bytes; `None` if they are not to be had.
+    /// Allocates at least `length` zeroed bytes; `None` if there is no memory.
     pub(crate) fn new(length: usize) -> Option<Self> {
         let alignment = if length >= HUGE_FROM { HUGE_PAGE } else { ALIGNMENT };
         let layout = Layout::from_size_align(length.max(1), alignment).ok()?;
@@ -38,12 +38,12 @@ impl Allocation {
         Some(Allocation { pointer, layout })
     }
 
-    /// Its first byte.
+    /// Pointer to the first byte.
     pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.pointer
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.layout.size()
     }

@@ -1,17 +1,17 @@
-//! Bounds the bytes of values whose size is known only when they are made: whole images, texts, arrays.
+//! Bounds the bytes of values whose size is known only when they are decoded: whole images, texts, arrays.
 //!
-//! Dense columns are bounded by the number of batches in flight, which is fixed beforehand. Ragged ones are booked here
-//! as they come: a worker whose value does not fit waits, except in the oldest batch, the one that the consumer wants
-//! next. So nobody waits for ever: rows are claimed in order, hence the workers of the oldest batch never wait, and
-//! taking it makes another one the oldest.
+//! Dense columns are bounded by the number of batches in flight, which is fixed beforehand. Ragged ones are counted
+//! here as they arrive: a worker whose value does not fit waits, except in the oldest batch, the one that the consumer
+//! wants next. This cannot deadlock: rows are claimed in order, so the workers of the oldest batch never wait, and
+//! taking it makes another batch the oldest.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Batches that a consumer may hold and that still count: the one it has and the one it had before.
+/// Number of batches held by the consumer that still count: the current one and the one before.
 const HELD: u64 = 2;
 
-/// The books of one pass over an epoch.
+/// Byte counts of one pass over an epoch.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<u64>,
@@ -32,12 +32,12 @@ struct Books {
 }
 
 impl Budget {
-    /// At most `limit` bytes at once; without one, nothing is booked.
+    /// Allows at most `limit` bytes at once; without a limit, nothing is counted.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Budget { limit, books: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Books `bytes` for a value of `batch`, waiting until they fit. False if it was closed meanwhile.
+    /// Reserves `bytes` for a value of `batch`, waiting until they fit. Returns false if it was closed meanwhile.
     pub(crate) fn book(&self, batch: u64, bytes: u64) -> bool {
         let Some(limit) = self.limit else { return true };
         let mut books = self.books();
@@ -56,7 +56,7 @@ impl Budget {
         }
     }
 
-    /// The consumer has taken batch `batch`. What it held before is taken to be gone.
+    /// Notes that the consumer has taken batch `batch`. The batches it held before are assumed to be dropped.
     pub(crate) fn taken(&self, batch: u64) {
         if self.limit.is_some() {
             let mut books = self.books();
@@ -67,7 +67,7 @@ impl Budget {
         }
     }
 
-    /// Nobody waits any more.
+    /// Wakes all waiting workers; none waits after this.
     pub(crate) fn close(&self) {
         self.books().closed = true;
         self.changed.notify_all();

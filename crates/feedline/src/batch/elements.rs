@@ -1,4 +1,4 @@
-//! A column's elements as Rust's own numbers.
+//! A column's elements as Rust number types.
 #![expect(unsafe_code, reason = "bytes of a known element type are read as that type")]
 
 use super::Column;
@@ -62,7 +62,7 @@ mod views {
     }
 
     arrays! {
-        /// The column as an array of `float32`, without a copy; of a ragged column, all elements in a row.
+        /// The column as an array of `float32`, without a copy; for a ragged column, all elements in one dimension.
         array_f32: f32 = as_f32;
         /// The column as an array of `int64`, without a copy.
         array_i64: i64 = as_i64;

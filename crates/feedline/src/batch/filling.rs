@@ -1,4 +1,4 @@
-//! A batch while workers fill it: columns with a place for every row, and each row's fate.
+//! A batch while workers fill it: columns with a place for every row, and the state of each row.
 
 #![expect(unsafe_code, reason = "rows are written through a shared batch; see batch/README.md")]
 
@@ -15,13 +15,13 @@ use crate::sample::MAX_DIMENSIONS;
 /// A batch being filled.
 #[derive(Debug)]
 pub(crate) struct Filling {
-    /// Its number in the epoch.
+    /// Number of the batch in the epoch.
     pub(crate) number: u64,
-    /// Which sample each row is to hold.
+    /// The sample of each row.
     pub(crate) samples: Vec<u64>,
     columns: Vec<FillingColumn>,
     rows: Vec<UnsafeCell<RowState>>,
-    /// Why it has no columns, if there was no memory for them.
+    /// Why the batch has no columns, if there was no memory for them.
     broken: Option<Error>,
     sealed: Option<Sealed>,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Filling {
 // SAFETY: `rows` and the columns' memory are written only through `RowMut`, of which there is one per claimed row.
 unsafe impl Sync for Filling {}
 
-/// What became of a batch.
+/// Result of sealing a batch.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     /// The batch, without its failed rows; `None` if no row is left.
     pub(crate) batch: Option<Batch>,
-    /// Every failure on the way with its row, also of samples whose row a substitute took, in row order.
+    /// Every failure with its row, in row order; includes samples that were replaced by a substitute.
     pub(crate) failures: Vec<(usize, Error)>,
-    /// Rows the batch was to have.
+    /// Number of rows the batch was planned with.
     pub(crate) rows: usize,
     /// Rows that hold a sample, ascending.
     pub(crate) kept: Vec<usize>,
@@ -54,7 +54,7 @@ enum FillingColumn {
     Pieces,
 }
 
-/// One row's fate, written by the row's worker alone.
+/// State of one row, written only by the row's worker.
 #[derive(Debug, Default)]
 pub(crate) struct RowState {
     done: bool,
@@ -84,7 +84,7 @@ impl Shape {
 }
 
 impl Filling {
-    /// An empty batch. `planned` gives, for a ragged column, every row's length if all are known beforehand.
+    /// Creates an empty batch. `planned` gives, for a ragged column, every row's length if all are known beforehand.
     pub(crate) fn new(
         number: u64,
         samples: Vec<u64>,
@@ -116,24 +116,24 @@ impl Filling {
         Ok(Filling { number, samples, columns, rows, broken: None, sealed: None })
     }
 
-    /// A batch for which there was no memory: nobody fills it, and it seals to `error`.
+    /// Creates a batch for which there was no memory: nobody fills it, and sealing it gives `error`.
     pub(crate) fn without_memory(number: u64, samples: Vec<u64>, error: Error) -> Self {
         let (columns, rows) = (Vec::new(), Vec::new());
         Filling { number, samples, columns, rows, broken: Some(error), sealed: None }
     }
 
-    /// Whether there was no memory for it.
+    /// Whether there was no memory for the batch.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// Bytes of its rows of unknown length. For the worker that seals it.
+    /// Bytes of the rows of unknown length. For the worker that seals the batch.
     pub(crate) fn loose_bytes(&mut self) -> u64 {
         let pieces = self.rows.iter_mut().flat_map(|row| &row.get_mut().pieces);
         pieces.map(|piece| piece.len() as u64).sum()
     }
 
-    /// Bytes of its rows of lengths that were known beforehand.
+    /// Bytes of the rows whose lengths were known beforehand.
     pub(crate) fn planned_bytes(&self) -> u64 {
         let planned = |column: &FillingColumn| match column {
             FillingColumn::Planned { memory, .. } => memory.len() as u64,
@@ -142,7 +142,7 @@ impl Filling {
         self.columns.iter().map(planned).sum()
     }
 
-    /// The claimed rows, as far as the batch has them: the ring counts every batch as full.
+    /// The claimed rows that exist: the ring counts every batch as full.
     pub(crate) fn rows<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = RowMut<'a>> {
         let last = (claim.row + claim.rows).min(self.rows.len() as u64);
         (claim.row..last).map(|row| {
@@ -180,7 +180,7 @@ impl Filling {
         self.sealed = Some(Sealed { batch, failures, rows, kept, lost });
     }
 
-    /// What sealing made. Called once, by the consumer.
+    /// Result of sealing. Called once, by the consumer.
     pub(crate) fn into_sealed(mut self) -> Sealed {
         self.sealed.take().expect("a taken batch is sealed")
     }
@@ -194,21 +194,21 @@ pub(crate) struct RowMut<'a> {
     state: &'a mut RowState,
 }
 
-/// Where a ragged value goes.
+/// Destination of a ragged value.
 pub(crate) enum Room<'a> {
-    /// Exactly as many bytes as were announced for this row.
+    /// Exactly the planned number of bytes.
     Planned(&'a mut [u8]),
-    /// As many as the value needs.
+    /// As many bytes as the value needs.
     Free(&'a mut Vec<u8>),
 }
 
 impl RowMut<'_> {
-    /// Which batch it is a row of.
+    /// Number of the row's batch.
     pub(crate) fn batch(&self) -> u64 {
         self.filling.number
     }
 
-    /// The sample this row is to hold.
+    /// The sample of this row.
     pub(crate) fn sample(&self) -> u64 {
         self.filling.samples[self.row]
     }
@@ -223,7 +223,7 @@ impl RowMut<'_> {
         unsafe { memory.part_mut(start..start + row_bytes) }
     }
 
-    /// Where the row's value of a ragged column goes, and where its shape is noted.
+    /// Destination of the row's value in a ragged column, and of its shape.
     pub(crate) fn ragged(&mut self, column: usize) -> (Room<'_>, &mut Shape) {
         let room = match &self.filling.columns[column] {
             FillingColumn::Planned { memory, offsets } => {
@@ -237,7 +237,7 @@ impl RowMut<'_> {
         (room, &mut self.state.shapes[column])
     }
 
-    /// Notes that a sample could not be put here. The row stays without one unless a later try succeeds.
+    /// Notes that a sample failed. The row stays empty unless a later try succeeds.
     pub(crate) fn failed(&mut self, error: Error) {
         self.state.failures.push(error);
     }
@@ -247,12 +247,12 @@ impl RowMut<'_> {
         self.state.done = true;
     }
 
-    /// Whether it is.
+    /// Whether the row is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.state.done
     }
 
-    /// Notes that what was complete is spoilt.
+    /// Notes that a complete row has become unusable.
     pub(crate) fn spoilt(&mut self, error: Error) {
         self.state.done = false;
         self.state.failures.push(error);

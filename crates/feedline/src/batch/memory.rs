@@ -1,10 +1,10 @@
-//! The pool and what it lends.
+//! The memory pool and the slabs that it lends.
 //!
 //! Invariants, on which all `unsafe` here rests:
 //! 1. A [`Slab`] is the only owner of its allocation. The pool keeps only allocations that no slab owns.
 //! 2. While a batch is being filled, rows are written through [`Slab::part_mut`] by the one worker that claimed the
 //!    row; rows do not overlap. After sealing, nobody in this crate writes.
-//! 3. A slab's memory goes home when the slab drops, wherever that happens: the path takes one short lock, no GIL, and
+//! 3. A slab's memory returns to the pool when the slab drops, on any thread: this takes one short lock, no GIL, and
 //!    never blocks on a consumer.
 
 #![expect(unsafe_code, reason = "handing out disjoint parts of one allocation; see batch/README.md")]
@@ -24,11 +24,11 @@ pub(crate) struct Pool {
 
 #[derive(Debug)]
 struct Home {
-    /// Idle allocations, the most recently used last: it is the one most likely still in cache.
+    /// Idle allocations, the most recently used last: it is the most likely to be still in the CPU cache.
     idle: Mutex<Vec<Allocation>>,
-    /// Keep at most this many idle; what comes back beyond that is freed.
+    /// Largest number of idle allocations; further ones are freed.
     keep: usize,
-    /// Keep none idle that would make lent and idle memory together more than this.
+    /// Idle allocations are freed if lent and idle memory together would exceed this.
     most_bytes: u64,
     fresh: AtomicU64,
     reused: AtomicU64,
@@ -37,21 +37,21 @@ struct Home {
     process: u32,
 }
 
-/// What a pool has done so far.
+/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Allocations made.
+    /// Number of allocations made.
     pub fresh: u64,
-    /// Loans served from memory that came back.
+    /// Number of loans served from returned memory.
     pub reused: u64,
     /// Bytes lent out now.
     pub lent_bytes: u64,
-    /// The most bytes that were ever lent out at once.
+    /// Largest number of bytes lent out at once.
     pub peak_bytes: u64,
 }
 
 impl Pool {
-    /// A pool that keeps at most `keep` idle allocations, and none that would bring its memory above `most_bytes`.
+    /// Creates a pool that keeps at most `keep` idle allocations, and at most `most_bytes` of lent and idle memory.
     pub(crate) fn new(keep: usize, most_bytes: u64) -> Self {
         Pool {
             home: Arc::new(Home {
@@ -67,7 +67,7 @@ impl Pool {
         }
     }
 
-    /// `length` bytes of unspecified content. Never waits: if everything is lent out, it allocates.
+    /// Lends `length` bytes of unspecified content. Never waits: if everything is lent out, it allocates.
     pub(crate) fn lend(&self, length: usize) -> Result<Slab> {
         let found = self.home.take_idle(length);
         let counter = if found.is_some() { &self.home.reused } else { &self.home.fresh };
@@ -94,14 +94,15 @@ impl Pool {
 impl Home {
     fn take_idle(&self, length: usize) -> Option<Allocation> {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The tightest fit that wastes at most half: batches differ in size, and a small loan must not eat a big one.
+        // The tightest fit that wastes at most half: batches differ in size, and a small loan must not use up a big
+        // slab.
         let fits = |a: &Allocation| a.capacity() >= length && a.capacity() / 2 <= length.max(4096);
         let best = idle.iter().enumerate().rev().filter(|(_, a)| fits(a)).min_by_key(|(_, a)| a.capacity());
         let at = best.map(|(at, _)| at)?;
         Some(idle.remove(at))
     }
 
-    /// Fresh memory; idle memory makes way for it, if the bytes are limited or the system has no more.
+    /// Allocates memory; frees idle memory first if the bytes are limited or the system has no more.
     fn allocate(&self, length: usize) -> Option<Allocation> {
         drop(self.surplus(length as u64));
         Allocation::new(length).or_else(|| {
@@ -114,7 +115,7 @@ impl Home {
 
     fn take_back(&self, allocation: Allocation) {
         if self.process != std::process::id() {
-            // In a forked child: a thread that exists only in the parent may hold the lock. The memory is simply freed.
+            // In a forked child, a thread that exists only in the parent may hold the lock. The memory is simply freed.
             return;
         }
         self.lent_bytes.fetch_sub(allocation.capacity() as u64, Ordering::Relaxed);
@@ -122,8 +123,8 @@ impl Home {
         drop(self.surplus(0));
     }
 
-    /// Takes out what is idle beyond the limits when `more` bytes are about to be lent. Freeing may unmap megabytes, so
-    /// the caller does it, without the lock.
+    /// Removes idle allocations beyond the limits when `more` bytes are about to be lent. The caller frees them without
+    /// the lock, because freeing may unmap megabytes.
     fn surplus(&self, more: u64) -> Vec<Allocation> {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let lent = self.lent_bytes.load(Ordering::Relaxed);
@@ -138,7 +139,7 @@ impl Home {
     }
 }
 
-/// Lent memory. Goes home when dropped.
+/// Lent memory. Returns to the pool when dropped.
 #[derive(Debug)]
 pub struct Slab {
     allocation: Option<Allocation>,
@@ -152,17 +153,17 @@ impl Slab {
         self.length
     }
 
-    /// Whether it has no bytes.
+    /// Whether the slab is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The address of its first byte, for handing the memory to Python.
+    /// Address of the first byte, for passing the memory to Python.
     pub fn address(&self) -> *mut u8 {
         self.allocation().pointer().as_ptr()
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the allocation is at least `length` long and was zeroed when made, so every byte is initialised.
         // Shared access is sound because parts are written only before sealing (invariant 2), when no caller holds
@@ -170,13 +171,13 @@ impl Slab {
         unsafe { std::slice::from_raw_parts(self.address(), self.length) }
     }
 
-    /// Its bytes, writable: the borrow proves that nobody else looks.
+    /// The bytes, writable: the borrow proves that there is no other reference.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` excludes every other reference.
         unsafe { std::slice::from_raw_parts_mut(self.address(), self.length) }
     }
 
-    /// Part of the bytes, writable through a shared slab.
+    /// A part of the bytes, writable through a shared slab.
     ///
     /// # Safety
     /// No other reference to any byte of `range` may exist while the result lives (invariant 2).
@@ -209,7 +210,7 @@ mod tests {
         let mut pool = Pool::new(4, u64::MAX);
         Arc::get_mut(&mut pool.home).expect("not shared yet").process = 0;
         let slab = pool.lend(100).unwrap();
-        // What a worker thread of the parent held when it forked.
+        // A lock that a worker thread of the parent held when it forked.
         let held = pool.home.idle.lock().unwrap();
         drop(slab);
         assert!(held.is_empty());

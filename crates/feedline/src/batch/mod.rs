@@ -1,8 +1,8 @@
-//! WHERE RESULTS LAND.
+//! THE RESULT: batches.
 //!
-//! A [`Batch`] is sealed memory with an owner. Every column's memory goes back to the pool when its last holder lets go,
-//! be it a Rust value, a NumPy array or a torch tensor; until then nobody writes it but the holder. `README.md` in this
-//! folder says why that holds.
+//! A [`Batch`] is sealed memory with an owner. Every column's memory goes back to the pool when its last holder drops
+//! it, be it a Rust value, a NumPy array or a torch tensor; until then only the holder writes it. `README.md` in this
+//! folder explains why.
 
 mod alloc;
 mod budget;
@@ -22,7 +22,7 @@ pub(crate) use memory::Pool;
 pub use memory::{PoolStats, Slab};
 pub(crate) use ring::{Claim, Ring, Take};
 
-/// How a column's rows lie.
+/// How a column's rows are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Every row has this shape; the column is one array `[rows, shape…]`.
@@ -37,27 +37,27 @@ pub enum Layout {
     },
 }
 
-/// What a column will be, known before the first batch.
+/// Description of a column, known before the first batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// Its name; a view of a field is `field.view`.
+    /// Name of the column; a view of a field is `field.view`.
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// How rows lie.
+    /// How rows are stored.
     pub layout: Layout,
-    /// What elements mean.
+    /// What the elements mean.
     pub meaning: Meaning,
 }
 
 impl ColumnSpec {
-    /// A dense column of numbers.
+    /// Creates a dense column of numbers.
     pub(crate) fn dense(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
         let layout = Layout::Dense { shape: shape.to_vec() };
         ColumnSpec { name: name.into(), dtype, layout, meaning: Meaning::Numbers }
     }
 
-    /// A ragged column.
+    /// Creates a ragged column.
     pub(crate) fn ragged(name: impl Into<String>, dtype: DType, shaped: bool, meaning: Meaning) -> Self {
         ColumnSpec { name: name.into(), dtype, layout: Layout::Ragged { shaped }, meaning }
     }
@@ -80,17 +80,17 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Its number in the epoch, from 0.
+    /// Number of the batch in the epoch, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Samples in it.
+    /// Number of samples.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Its columns, in the order of the loader's specification.
+    /// The columns, in the order of the loader's specification.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -104,11 +104,11 @@ impl Batch {
 /// One column of a sealed batch. Clones share the memory.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// What elements mean.
+    /// What the elements mean.
     pub meaning: Meaning,
     /// Dimensions: `[rows, …]` if dense, `[elements]` if ragged.
     pub shape: Vec<u64>,
@@ -147,17 +147,17 @@ impl Column {
         &self.memory.bytes()[..elements as usize * self.dtype.size()]
     }
 
-    /// The memory itself, to share its ownership.
+    /// The memory, for sharing its ownership.
     pub fn memory(&self) -> &Arc<Slab> {
         &self.memory
     }
 
-    /// Where each row begins, in elements, and one past the last; only if ragged.
+    /// Offset of each row in elements, and the end of the last row; only if ragged.
     pub fn offsets(&self) -> Option<&[i64]> {
         self.offsets.as_deref()
     }
 
-    /// Dimensions of row `row`, if rows have shapes of their own.
+    /// Dimensions of row `row`, if each row has its own shape.
     pub fn row_shape(&self, row: usize) -> Option<&[u64]> {
         self.shapes.as_ref().map(|s| s[row].as_slice())
     }
@@ -186,7 +186,7 @@ mod tests {
         ]
     }
 
-    /// Fills `rows` rows over a real ring with `threads` threads; rows for which `fails` is true fail.
+    /// Fills `rows` rows through a real ring with `threads` threads; rows for which `fails` is true fail.
     fn fill(rows: u64, threads: usize, group: u64, fails: fn(u64) -> bool) -> Vec<Sealed> {
         let (ring, pool, specs) = (Ring::new(2, 4, rows, group), Pool::new(8, u64::MAX), specs());
         let open = |number: u64| {

@@ -1,4 +1,4 @@
-//! Who fills which row, who seals, who takes: the protocol between workers and the consumer.
+//! The protocol between workers and the consumer: who fills which row, who seals a batch, who takes it.
 //!
 //! ```text
 //!  ticket ──► (batch, rows)          one fetch_add per group of rows (nearly always of one), no lock
@@ -14,19 +14,19 @@
 //! opened only after `b` was taken. So accesses never overlap, except workers' shared ones. Locks and condition
 //! variables are used per batch, never per sample.
 //!
-//! No deadlock: a worker that waits for batch `b` to open waits for another worker, which waits for batch `b - depth` to
-//! be taken; all rows of that batch were claimed earlier, by workers that wait for nothing later.
+//! No deadlock: a worker that waits for batch `b` to open waits for another worker, which waits for batch `b - depth`
+//! to be taken; all rows of that batch were claimed earlier, by workers that wait for nothing later.
 //!
-//! A group is claimed whole: samples that are mixed with each other are made by one worker, and nobody waits for a
-//! partner. Batches are multiples of the group, but perhaps the last.
+//! A group is claimed as a whole: one worker makes all samples that are mixed with each other, so nobody waits for a
+//! partner. The size of every batch but perhaps the last is a multiple of the group.
 //!
-//! Checked with loom in `crates/feedline/loom`, which compiles this very file.
+//! Checked with loom in `crates/feedline/loom`, which compiles this same file.
 
 use std::time::{Duration, Instant};
 
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell};
 
-/// Cells for batches in flight. `T` is what a batch is while it is filled.
+/// Cells for batches in flight. `T` is a batch while it is filled.
 pub(crate) struct Ring<T> {
     cells: Box<[Cell<T>]>,
     /// The next unclaimed group, counted over all batches.
@@ -36,14 +36,14 @@ pub(crate) struct Ring<T> {
     /// Rows that are claimed together.
     group: u64,
     gate: Mutex<Gate>,
-    /// A batch was opened or taken, or the ring was closed: workers look again.
+    /// Signals workers: a batch was opened or taken, or the ring was closed.
     for_workers: Condvar,
-    /// A batch was sealed, or the ring was closed: the consumer looks again.
+    /// Signals the consumer: a batch was sealed, or the ring was closed.
     for_consumer: Condvar,
 }
 
 struct Cell<T> {
-    /// Number of the open batch plus one; 0 while none is.
+    /// Number of the open batch plus one; 0 if none is open.
     opened: AtomicU64,
     /// Groups not yet finished.
     remaining: AtomicU64,
@@ -65,28 +65,28 @@ unsafe impl<T: Send + Sync> Sync for Ring<T> {}
 /// The right to fill one group of rows, held by exactly one worker.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Which batch, counted from the ring's first.
+    /// Number of the batch, counted from the ring's first.
     pub(crate) batch: u64,
-    /// The first row.
+    /// First row.
     pub(crate) row: u64,
-    /// How many there are.
+    /// Number of rows.
     pub(crate) rows: u64,
 }
 
-/// What the consumer found.
+/// Result of [`Ring::take`].
 #[derive(Debug)]
 pub(crate) enum Take<T> {
     /// The next batch.
     Batch(T),
-    /// It is not ready; the time is up.
+    /// The batch is not ready, and the time is up.
     NotYet,
     /// All batches were taken, or the ring was closed.
     End,
 }
 
 impl<T> Ring<T> {
-    /// A ring of `depth` cells for `total_rows` rows, `rows_per_batch` in each batch but perhaps the last; they are
-    /// claimed in groups of `group`, of which a batch is a multiple.
+    /// Creates a ring of `depth` cells for `total_rows` rows, `rows_per_batch` in each batch but perhaps the last. Rows
+    /// are claimed in groups of `group`, which must divide `rows_per_batch`.
     pub(crate) fn new(depth: usize, rows_per_batch: u64, total_rows: u64, group: u64) -> Self {
         assert!(depth > 0 && rows_per_batch > 0, "checked when the loader is planned");
         assert!(group > 0 && rows_per_batch.is_multiple_of(group), "checked when the loader is planned");
@@ -113,17 +113,17 @@ impl<T> Ring<T> {
         self.total_rows.div_ceil(self.rows_per_batch)
     }
 
-    /// Rows of batch `batch`.
+    /// Number of rows in batch `batch`.
     pub(crate) fn rows(&self, batch: u64) -> u64 {
         self.rows_per_batch.min(self.total_rows - batch * self.rows_per_batch)
     }
 
-    /// Groups of batch `batch`.
+    /// Number of groups in batch `batch`.
     fn groups(&self, batch: u64) -> u64 {
         self.rows(batch).div_ceil(self.group)
     }
 
-    /// The next group nobody has, or `None` when all are claimed.
+    /// Claims the next group, or returns `None` when all are claimed.
     pub(crate) fn claim(&self) -> Option<Claim> {
         // Relaxed: the ticket orders nothing; the payload is published through `opened`.
         let first = self.next.fetch_add(1, Ordering::Relaxed).saturating_mul(self.group);
@@ -134,9 +134,9 @@ impl<T> Ring<T> {
         Some(Claim { batch, row, rows: self.group.min(self.rows(batch) - row) })
     }
 
-    /// Waits until the claimed rows' batch is open and runs `fill` on it, then finishes them; the last worker of
-    /// the batch also runs `seal`. `open` makes the batch; it is called by the worker of row 0. Gives false if the
-    /// ring was closed meanwhile: the worker should stop.
+    /// Waits until the claimed rows' batch is open, runs `fill` on it and marks the rows as finished; the last worker
+    /// of the batch also runs `seal`. `open` creates the batch; the worker of row 0 calls it. Returns false if the ring
+    /// was closed meanwhile: the worker should stop.
     ///
     /// None of the three closures may unwind: a panic would leave the row unfinished and the consumer waiting. The
     /// caller catches panics inside them.
@@ -160,9 +160,9 @@ impl<T> Ring<T> {
         true
     }
 
-    /// The next batch in order; waits at most `patience` for it (for ever if `None`).
+    /// Takes the next batch in order; waits at most `patience` for it (without limit if `None`).
     pub(crate) fn take(&self, patience: Option<Duration>) -> Take<T> {
-        // A time too far away to be told is for ever.
+        // A deadline too far away for the clock means no limit.
         let deadline = patience.and_then(|p| Instant::now().checked_add(p));
         let mut gate = self.lock();
         loop {
@@ -190,14 +190,14 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Ends everything: workers stop at their next claim or wait, the consumer gets `End`.
+    /// Closes the ring: workers stop at their next claim or wait, the consumer gets `End`.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.for_workers.notify_all();
         self.for_consumer.notify_all();
     }
 
-    /// How many batches are sealed and waiting for the consumer, and how many there is room for.
+    /// Number of sealed batches that wait for the consumer, and the number of cells.
     pub(crate) fn occupancy(&self) -> (u64, u64) {
         let taken = self.lock().taken;
         let waiting = (taken..self.batches().min(taken + self.cells.len() as u64))

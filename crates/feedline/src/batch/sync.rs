@@ -3,7 +3,7 @@
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// `std`'s cell with loom's interface: access by closure, so that loom can see where it begins and ends.
+/// `std`'s cell with loom's interface: access by closure, so that loom can see where an access begins and ends.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

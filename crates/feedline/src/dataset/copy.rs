@@ -1,11 +1,10 @@
-//! PACK WHILE TRAINING: a data set that is far away, and the pack that is made of it here while it is being read.
+//! PACK WHILE TRAINING: a remote data set, and the local pack that is written while the data set is read.
 //!
-//! A thread packs the data set, in its own order, while loaders read from wherever is nearest: from the source until
-//! the pack is complete, from the pack afterwards, sample by sample and without a seam: numbers, values, schema and
-//! fingerprint stay those of the source. Where the source has a disk cache, what the one fetched the other finds there,
-//! so each byte comes once. The pack lies under the source's fingerprint: changed data never meet an old pack.
-//! Interrupted, the same call goes on where it stopped. Of several processes one packs and the others wait for it; if
-//! it dies, another takes over.
+//! A thread packs the data set, in its own order. Loaders read from the source until the pack is complete, and from the
+//! pack afterwards. The change is invisible: numbers, values, schema and fingerprint stay those of the source. If the
+//! source has a disk cache, both share it, so each byte is fetched once. The pack is stored under the source's
+//! fingerprint, so changed data never use an old pack. After an interruption, the same call resumes. If several
+//! processes share the folder, one packs and the others wait; if it dies, another one takes over.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -23,26 +22,26 @@ use crate::format::{
 use crate::sample::ImageMeta;
 use crate::source::is_own;
 
-/// How often a process that waits for another's pack looks whether it is there.
+/// How often a process checks whether another process has finished the pack.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How far the local pack is.
+/// Progress of the local pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyStatus {
-    /// Where it is, or will be.
+    /// Folder of the pack, which may not exist yet.
     pub folder: PathBuf,
-    /// Samples packed by this process.
+    /// Number of samples packed by this process.
     pub samples: u64,
-    /// Samples in all.
+    /// Total number of samples.
     pub total: u64,
-    /// Whether samples come from the pack by now.
+    /// Whether samples are read from the pack now.
     pub complete: bool,
-    /// Why packing ended early; samples keep coming from the source.
+    /// Why packing ended early; samples are still read from the source.
     pub failure: Option<String>,
 }
 
 impl Dataset {
-    /// The same data set, packed below `folder` while it is read. See the module's contract.
+    /// The same data set, packed below `folder` while it is read. See the module documentation.
     pub fn cached(&self, folder: &Path, image: ImageEncoding) -> Result<Dataset> {
         if !matches!(image, ImageEncoding::Jpeg | ImageEncoding::File) {
             let reason = format!(
@@ -68,7 +67,7 @@ impl Dataset {
         Ok(Dataset { format, spec, copy: Some(job), ..self.clone() })
     }
 
-    /// The same data set, with what comes over a network kept below `folder`. Local data are as they were.
+    /// The same data set, with bytes from the network cached below `folder`. Local data are not affected.
     pub fn with_cache_dir(&self, folder: &Path) -> Result<Dataset> {
         match self.spec() {
             Some(spec) if spec.is_remote() => spec.with_cache_dir(folder).open(),
@@ -76,14 +75,14 @@ impl Dataset {
         }
     }
 
-    /// How far the local pack is; `None` for a data set that has none.
+    /// Progress of the local pack; `None` for a data set without one.
     pub fn copy_status(&self) -> Option<CopyStatus> {
         self.copy.as_ref().map(|job| job.status())
     }
 }
 
 impl DatasetSpec {
-    /// Whether its bytes come over a network.
+    /// Whether the bytes come over a network.
     fn is_remote(&self) -> bool {
         match self {
             DatasetSpec::Open { uris, reading, .. } => {
@@ -97,7 +96,7 @@ impl DatasetSpec {
         }
     }
 
-    /// The same with a disk cache, where it has none yet. Local pieces stay without.
+    /// The same with a disk cache, if it has none yet. Local pieces get none.
     fn with_cache_dir(&self, folder: &Path) -> DatasetSpec {
         let mut spec = self.clone();
         if !self.is_remote() {
@@ -120,7 +119,7 @@ impl DatasetSpec {
     }
 }
 
-/// The packing thread's account.
+/// State of the packing thread.
 #[derive(Debug)]
 pub(super) struct Job {
     folder: PathBuf,
@@ -159,7 +158,7 @@ impl Job {
     }
 }
 
-/// The thread holds the job weakly: when the last data set over it is gone, it stops at the next sample.
+/// The thread holds the job weakly: when its last data set is dropped, it stops at the next sample.
 fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<()> {
     if let Some(near) = finished(&job.folder, &*far) {
         let _ = job.near.set(near);
@@ -168,8 +167,8 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
     let folder = job.folder.clone();
     let watched = Arc::downgrade(job);
     let run = move || {
-        // Training comes first. (On Linux this is the thread's own, and its helpers'.)
-        // 10 would still leave the packing a tenth of a core that training could use; 15 leaves a thirtieth.
+        // Training comes first. (On Linux, the value applies to this thread and the threads it starts.) Nice 10 would
+        // still take a tenth of a core from training; 15 takes a thirtieth.
         let _ = rustix::process::nice(15);
         let result = pack_or_wait(&watched, &*far, &folder, &options);
         let Some(job) = watched.upgrade() else { return };
@@ -185,7 +184,7 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
         .map_err(|e| Error::option("cached", format!("the system refused a thread to pack with: {e}")))
 }
 
-/// Packs, or waits until another process has; taking over when that one is gone.
+/// Packs, or waits for another process to finish; takes over if that process is gone.
 fn pack_or_wait(job: &Weak<Job>, far: &dyn Format, folder: &Path, options: &PackOptions) -> Result<()> {
     loop {
         match pack(far, folder, options, &Watched(job.clone())) {
@@ -202,7 +201,7 @@ fn alive(job: &Weak<Job>) -> bool {
     job.upgrade().is_some_and(|job| !job.stop.load(Ordering::Relaxed))
 }
 
-/// Counts for the job, and stops when nobody wants the pack any more.
+/// Counts samples for the job, and stops when the pack is no longer wanted.
 struct Watched(Weak<Job>);
 
 impl Progress for Watched {
@@ -213,12 +212,12 @@ impl Progress for Watched {
     }
 }
 
-/// The pack, if it is complete and whole.
+/// The pack, if it is complete and valid.
 fn finished(folder: &Path, far: &dyn Format) -> Option<Arc<dyn Format>> {
     folder.is_dir().then(|| open_pack(folder, far).ok()).flatten()
 }
 
-/// In a folder that several users share, anybody could have put a pack of other data there.
+/// In a folder shared by several users, anybody could have put a pack of other data there.
 fn check_own(folder: &Path) -> Result<()> {
     let place = || Location::new(folder.display().to_string());
     let failed = |error: std::io::Error| Error::storage("looking into", place(), error);
@@ -243,7 +242,8 @@ fn open_pack(folder: &Path, far: &dyn Format) -> Result<Arc<dyn Format>> {
     Ok(near.format)
 }
 
-/// Keeps what it cannot encode as it is: a bad image must be the same bad sample from the pack as from the source.
+/// Stores images that it cannot encode unchanged: a bad image must be the same bad sample in the pack and in the
+/// source.
 #[derive(Debug)]
 struct Forgiving(Arc<dyn ImageEncoder>);
 
@@ -266,7 +266,7 @@ impl ImageEncoder for Forgiving {
     }
 }
 
-/// Ends packing when nobody reads the data set any more.
+/// Stops packing when nobody reads the data set any more.
 #[derive(Debug)]
 struct StopOnDrop(Arc<Job>);
 

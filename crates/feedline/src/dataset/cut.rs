@@ -1,16 +1,17 @@
-//! Cutting a data set into named parts by a hash of each sample: a sample stays in its part whatever else is added.
+//! Splits a data set into named parts by a hash of each sample: a sample stays in its part when others are added.
 
 use super::Dataset;
 use crate::error::{Error, Result};
 use crate::owned::OwnedValue;
 use crate::sample::Kind;
 
-/// Fields that name a sample, where the user names none.
+/// Fields that identify a sample, if the user names none.
 const NAMES: [&str; 2] = ["key", "path"];
 
 impl Dataset {
-    /// Parts of about these shares, in the order of storage each. Which part a sample is in depends on the content of
-    /// field `by` alone (default: `key`, else `path`). Shares count in proportion: 0.9 and 0.1 is 9 and 1.
+    /// Splits into parts of about these shares, each in the order of storage. The part of a sample depends only on the
+    /// content of field `by` (default: `key`, else `path`). Only the ratios of the shares matter: 0.9 and 0.1 equals 9
+    /// and 1.
     pub fn cut(&self, shares: &[(String, f64)], by: Option<&str>) -> Result<Vec<Dataset>> {
         let field = self.naming_field(by)?;
         let total: f64 = shares.iter().map(|(_, share)| share).sum();
@@ -47,7 +48,7 @@ impl Dataset {
     }
 }
 
-/// A number from 0 to below 1 that content decides.
+/// A number in [0, 1) computed from the content.
 fn place(value: &OwnedValue) -> f64 {
     let hash = match value {
         OwnedValue::Missing => blake3::hash(b""),
@@ -59,6 +60,6 @@ fn place(value: &OwnedValue) -> f64 {
         }
     };
     let eight = <[u8; 8]>::try_from(&hash.as_bytes()[..8]).expect("a hash has 32 bytes");
-    // 53 bits: every one is exact in a float.
+    // 53 bits: every value is exact in a float.
     (u64::from_le_bytes(eight) >> 11) as f64 / (1u64 << 53) as f64
 }

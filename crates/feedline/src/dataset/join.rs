@@ -1,4 +1,4 @@
-//! Several data sets in a row.
+//! Concatenates data sets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::format::{Concatenated, Format, Relabelled, Renamed};
 use crate::sample::{FieldSpec, Schema};
 
 impl Dataset {
-    /// One after the other. The result has the fields that all of them have, in the order of the first.
+    /// Concatenates data sets. The result has the fields that all of them have, in the order of the first.
     pub fn concat(pieces: &[Dataset]) -> Result<Self> {
         Dataset::in_a_row(pieces, false)
     }
 
-    /// The same, with classes matched by name where the data sets number them differently.
+    /// Like [`concat`](Self::concat), but matches classes by name if the data sets number them differently.
     pub fn join(pieces: &[Dataset]) -> Result<Self> {
         Dataset::in_a_row(pieces, true)
     }
@@ -43,7 +43,7 @@ impl Dataset {
     }
 }
 
-/// Gives all sets that have class names the same list of them.
+/// Gives all data sets with class names the same list of names.
 fn match_classes(formats: &mut [Arc<dyn Format>]) -> Result<()> {
     let lists: Vec<Vec<String>> = formats.iter().filter_map(|f| f.schema().classes.clone()).collect();
     let all = shared_names(&lists);
@@ -59,7 +59,7 @@ fn match_classes(formats: &mut [Arc<dyn Format>]) -> Result<()> {
     Ok(())
 }
 
-/// All names once: sorted if every list is, as folders have them; else new ones after those before.
+/// Every name once: sorted if every list is sorted, as with folders; otherwise new names are appended.
 fn shared_names(lists: &[Vec<String>]) -> Vec<String> {
     if lists.iter().all(|list| list.is_sorted()) {
         let all: BTreeSet<&String> = lists.iter().flatten().collect();

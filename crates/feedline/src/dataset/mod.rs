@@ -1,5 +1,5 @@
-//! [`Dataset`]: what `open` gives. A format under the names users expect, cheap to clone, describable so that another
-//! process can open the same.
+//! [`Dataset`], the result of `open`: a format with the usual field names. It is cheap to clone, and its spec lets
+//! another process open the same data.
 
 mod copy;
 mod cut;
@@ -26,12 +26,12 @@ use crate::source::{Storage, Target, absolute, pieces, resolve, split_joined};
 pub struct OpenOptions {
     /// `"auto"`, or a format's name.
     pub format: String,
-    /// New name → the field behind it, or several separated by `;` of which a sample has one. With it, the data set
-    /// has these fields and no others; without it, the naming rules of [`Dataset`] apply.
+    /// New name → stored field, or several separated by `;` of which each sample has one. If set, the data set
+    /// has only these fields; if not, the naming rules of [`Dataset`] apply.
     pub fields: Option<BTreeMap<String, String>>,
-    /// What only some formats ask.
+    /// Options of some formats only.
     pub reading: ReadingOptions,
-    /// How to reach data that are not on this machine.
+    /// How to access remote data.
     pub storage: Storage,
 }
 
@@ -48,25 +48,25 @@ impl Default for OpenOptions {
 
 feedline_format::setters! {
     OpenOptions:
-    /// A format's name, instead of finding out.
+    /// Name of the format, instead of detecting it.
     with_format: format = &str;
-    /// New name → the field behind it.
+    /// New name → stored field.
     with_fields: fields = BTreeMap<String, String>;
-    /// What only some formats ask.
+    /// Options of some formats only.
     with_reading: reading = ReadingOptions;
-    /// How to reach data that are not on this machine.
+    /// How to access remote data.
     with_storage: storage = Storage;
 }
 
 impl OpenOptions {
-    /// The same with an absolute root.
+    /// The same options with an absolute root.
     fn rooted(&self) -> Self {
         let mut options = self.clone();
         options.reading.root = options.reading.root.map(|root| absolute(&root));
         options
     }
 
-    /// How to reach `uris` themselves: a local table of remote files takes no settings of its own.
+    /// Storage settings for `uris` themselves: a local table of remote files needs none.
     fn storage_of(&self, uris: &[String]) -> Storage {
         let remote = |uri: &String| uri.contains("://") && !uri.starts_with("file://");
         if self.reading.root.as_ref().is_some_and(remote) && !uris.iter().any(remote) {
@@ -78,10 +78,10 @@ impl OpenOptions {
 
 /// A data set: samples by number, fields by name. Cheap to clone; safe to share between threads.
 ///
-/// Unless told otherwise, exactly one image field is called `image`, and exactly one field that holds a class number
-/// (an integer field called `label`, `cls`, `class`, ...) is called `label`; all others keep their names.
+/// By default, if there is exactly one image field, it is called `image`; if exactly one field contains a class number
+/// (an integer field called `label`, `cls`, `class`, ...), it is called `label`. All others keep their names.
 ///
-/// The fingerprint is that of the data behind and of the selection; renaming does not change it.
+/// The fingerprint covers the stored data and the selection; renaming does not change it.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     format: Arc<dyn Format>,
@@ -91,66 +91,66 @@ pub struct Dataset {
     problems: Arc<[Error]>,
 }
 
-/// What it takes to open a data set again, in this process or another: plain data, with the secrets that takes. Keep it, and
-/// a pickle of it, as safe as these.
+/// Describes a data set as plain data, so that this or another process can open it again. It contains the secrets
+/// needed for that: protect it, and a pickle of it, like the secrets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatasetSpec {
-    /// Something on disk.
+    /// Stored data.
     Open {
         /// Paths and patterns, absolute.
         uris: Vec<String>,
-        /// The format that was found.
+        /// The detected format.
         format: String,
-        /// The fields the user asked for.
+        /// The fields selected by the user.
         fields: Option<BTreeMap<String, String>>,
-        /// What only some formats ask.
+        /// Options of some formats only.
         #[serde(default)]
         reading: ReadingOptions,
-        /// How to reach the data.
+        /// How to access the data.
         #[serde(default)]
         storage: Storage,
-        /// What the data's fingerprint was.
+        /// Fingerprint of the data when they were opened.
         fingerprint: String,
     },
-    /// Some samples of another.
+    /// Selected samples of another data set.
     Select {
-        /// Of which.
+        /// The data set selected from.
         of: Box<DatasetSpec>,
-        /// Which.
+        /// Sample numbers.
         indices: Vec<u64>,
     },
     /// Samples in memory.
     Rows {
-        /// Which.
+        /// The samples.
         rows: Rows,
-        /// The fields the user asked for.
+        /// The fields selected by the user.
         fields: Option<BTreeMap<String, String>>,
-        /// Where their paths start, and what their columns hold.
+        /// The root of their paths, and the kinds of their columns.
         reading: ReadingOptions,
-        /// How to reach the files they name.
+        /// How to access the files they name.
         storage: Storage,
     },
-    /// Several in a row.
+    /// Concatenated data sets.
     Concat {
-        /// Which.
+        /// The data sets.
         pieces: Vec<DatasetSpec>,
-        /// Whether classes of the same name are one, whatever their numbers.
+        /// Whether classes of the same name are merged, whatever their numbers.
         #[serde(default)]
         matched: bool,
     },
-    /// Another, packed locally while it is read.
+    /// Another data set, packed locally while it is read.
     Cached {
-        /// Which.
+        /// The data set that is packed.
         of: Box<DatasetSpec>,
-        /// Below which folder the pack lies.
+        /// Folder that contains the pack.
         folder: PathBuf,
-        /// What the pack stores of images.
+        /// How the pack stores images.
         image: ImageEncoding,
     },
 }
 
-/// Addresses and settings may hold secrets.
+/// Written by hand, because addresses and settings may contain secrets.
 impl std::fmt::Debug for DatasetSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -166,7 +166,7 @@ impl std::fmt::Debug for DatasetSpec {
 }
 
 impl DatasetSpec {
-    /// Opens what this describes; an error if the data are no longer the same.
+    /// Opens the described data set; an error if the data have changed.
     pub fn open(&self) -> Result<Dataset> {
         match self {
             DatasetSpec::Open { uris, format, fields, reading, storage, fingerprint } => {
@@ -181,7 +181,7 @@ impl DatasetSpec {
                 if found != *fingerprint {
                     let reason = format!("the data changed: fingerprint {found}, was {fingerprint}");
                     return Err(Error::data(Location::new(dataset.uri()), reason)
-                        .with_hint("open the data set anew; saved states of the old one do not fit it"));
+                        .with_hint("open the data set again; saved states of the old data do not fit it"));
                 }
                 Ok(dataset)
             }
@@ -216,7 +216,7 @@ pub fn open(uri: impl AsRef<str>) -> Result<Dataset> {
     Dataset::open(uri)
 }
 
-/// The format with the fields that are wanted, under their usual names; and as it is stored.
+/// Returns the format with the selected fields under their usual names, and the format as stored.
 fn open_format(
     target: &Target,
     options: &OpenOptions,
@@ -237,7 +237,7 @@ fn named(stored: Arc<dyn Format>, options: &OpenOptions, uri: &str) -> Result<Ar
     Ok(format)
 }
 
-/// What the format left out, and what its source did not even show it.
+/// What the format left out, and what the source left out before it.
 fn problems(format: &dyn Format, target: &Target) -> Arc<[Error]> {
     let mut found = format.problems().to_vec();
     let told: std::collections::HashSet<String> = found.iter().map(ToString::to_string).collect();
@@ -251,8 +251,8 @@ impl Dataset {
         Dataset::open_all(&[uri.as_ref().to_owned()], &OpenOptions::default())
     }
 
-    /// Opens one or several of them as one data set. Local paths are made absolute at once: what is opened stays where
-    /// it is when the working folder changes. Several folders, packs or tables are joined, classes by their names.
+    /// Opens one or several of them as one data set. Local paths are made absolute at once, so a later change of the
+    /// working directory has no effect. Several folders, packs or tables are joined, with classes matched by name.
     pub fn open_all(uris: &[String], options: &OpenOptions) -> Result<Self> {
         let uris: Vec<String> = split_joined(uris)?.iter().map(|uri| absolute(uri)).collect();
         if let Some(pieces) = pieces(&uris)? {
@@ -266,7 +266,7 @@ impl Dataset {
             open_format(&target, options, &uri).map(|formats| (target, formats))
         };
         let (target, (format, stored)) = match open() {
-            // Bytes from far away are doubted once.
+            // Remote data may have been damaged in transit, so they are read once more.
             Err(error) if error.cause() == Some(DataCause::Content) && uri.contains("://") => open()?,
             opened => opened?,
         };
@@ -282,7 +282,7 @@ impl Dataset {
         Ok(Dataset { format, uri: uri.into(), spec: Some(Arc::new(spec)), copy: None, problems })
     }
 
-    /// Opens samples that a program made. Paths in them start at the options' root, or at the working folder.
+    /// Opens samples made by a program. Relative paths in them start at the options' root, or at the working directory.
     pub fn open_rows(rows: Rows, options: &OpenOptions) -> Result<Self> {
         let mut options = options.rooted();
         options.reading.root.get_or_insert_with(|| absolute("."));
@@ -295,14 +295,14 @@ impl Dataset {
         Ok(Dataset { format, uri: "rows".into(), spec: Some(Arc::new(spec)), copy: None, problems })
     }
 
-    /// Opens what lies in a source of one's own (in memory, say). It cannot be described for other processes.
+    /// Opens data in a custom source, for example in memory. It cannot be described for other processes.
     pub fn open_target(target: &Target, options: &OpenOptions) -> Result<Self> {
         let (format, _) = open_format(target, options, target.uri())?;
         let problems = problems(&*format, target);
         Ok(Dataset { problems, ..Dataset::from_format(format, target.uri()) })
     }
 
-    /// A data set over a format of one's own. It cannot be described for other processes.
+    /// Creates a data set from a custom format. It cannot be described for other processes.
     pub fn from_format(format: Arc<dyn Format>, uri: impl Into<String>) -> Self {
         let problems = format.problems().into();
         Dataset { format, uri: uri.into().into(), spec: None, copy: None, problems }
@@ -313,7 +313,7 @@ impl Dataset {
         self.format.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.format.is_empty()
     }
@@ -328,27 +328,27 @@ impl Dataset {
         self.schema().classes.as_deref()
     }
 
-    /// The name of the format.
+    /// Name of the format.
     pub fn format_name(&self) -> &'static str {
         self.format.name()
     }
 
-    /// As the user named it.
+    /// The address as the user gave it.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Changes when the data or the selection change.
+    /// Changes when the data or the selection changes.
     pub fn fingerprint(&self) -> Fingerprint {
         self.format.fingerprint()
     }
 
-    /// What was found but is not part of the data set, one error each.
+    /// Data that were found but are not part of the data set, one error each.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
 
-    /// Those of them that a user should be told at once: data that are left out.
+    /// The problems that a user should see at once: data that are left out.
     pub fn warnings(&self) -> &[Error] {
         self.format.warnings()
     }
@@ -375,7 +375,7 @@ impl Dataset {
         format::read_bytes(&*self.format, sample, field, into)
     }
 
-    /// One whole sample, owned.
+    /// Reads one whole sample, owned.
     pub fn get(&self, sample: u64) -> Result<Sample> {
         let mut buffer = SampleBuffer::new();
         let all = FieldSet::all(self.schema().fields.len());
@@ -383,7 +383,7 @@ impl Dataset {
         Sample::from_buffer(self.schema(), &buffer, || self.format.locate(sample).seen_as(sample))
     }
 
-    /// One field of a sample, by position in [`schema`](Self::schema), owned.
+    /// Reads one field of a sample, by position in [`schema`](Self::schema), owned.
     pub fn get_field(&self, sample: u64, field: usize) -> Result<OwnedValue> {
         let mut buffer = SampleBuffer::new();
         let count = self.schema().fields.len();
@@ -393,7 +393,7 @@ impl Dataset {
         Ok(sample.fields.swap_remove(field).1)
     }
 
-    /// Only these samples, in this order.
+    /// Selects these samples, in this order.
     pub fn select(&self, indices: &[u64]) -> Result<Self> {
         let format = Arc::new(Selected::new(self.format.clone(), indices.into())?);
         let spec = self.spec.as_ref().map(|of| {
@@ -402,7 +402,7 @@ impl Dataset {
         Ok(Dataset { format, spec, ..self.clone() })
     }
 
-    /// What it takes to open this again elsewhere; `None` for data sets over a format of one's own.
+    /// Description for opening the data set again elsewhere; `None` with a custom format or source.
     pub fn spec(&self) -> Option<&DatasetSpec> {
         self.spec.as_deref()
     }
@@ -416,7 +416,7 @@ fn check_field_count(uri: &str, schema: &Schema) -> Result<()> {
     Err(Error::data(Location::new(uri), format!("{count} fields; at most {MAX_FIELDS} are supported")))
 }
 
-/// A pickle is a program that runs when it is read; data from elsewhere do not get to run one unasked.
+/// A pickle can run any code when it is read, so it is only read if the user allows it.
 fn refuse_pickles(uri: &str, schema: &Schema, reading: &ReadingOptions) -> Result<()> {
     let pickled: Vec<&str> = schema.fields.iter().filter(|f| f.pickled).map(|f| f.name.as_str()).collect();
     if pickled.is_empty() || reading.allow_pickle {
@@ -441,7 +441,7 @@ fn with_usual_names(behind: Arc<dyn Format>) -> Arc<dyn Format> {
     Arc::new(Renamed::new(behind, schema, candidates))
 }
 
-/// Gives the only field that fits `role` the usual name, unless another has that name.
+/// Gives the only field with this role its usual name, unless another field has that name.
 fn rename_only(names: &mut [FieldSpec], fields: &[FieldSpec], role: Role) {
     let name = role.usual_name();
     let mut fitting = fields.iter().enumerate().filter(|(_, f)| role.fits(f)).map(|(n, _)| n);
@@ -472,14 +472,14 @@ fn pick(behind: Arc<dyn Format>, wanted: &BTreeMap<String, String>, uri: &str) -
     if picked.is_empty() {
         return Err(Error::option("fields", "picks no field at all"));
     }
-    // A map has no order of its own; the source's does not depend on how the user typed it.
+    // A map has no order, so the fields are put into the order of the source.
     picked.sort_by_key(|(candidates, _)| candidates[0]);
     let (candidates, fields) = picked.into_iter().unzip();
     let classes = behind.schema().classes.clone();
     Ok(Arc::new(Renamed::new(behind, Schema { fields, classes }, candidates)))
 }
 
-/// The fields that `sources` names, those that exist.
+/// Positions of the fields listed in `sources` that exist.
 fn candidates(schema: &Schema, sources: &str, uri: &str) -> Result<Vec<usize>> {
     let found: Vec<usize> = sources.split(';').filter_map(|name| schema.position(name.trim())).collect();
     if !found.is_empty() {

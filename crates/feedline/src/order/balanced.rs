@@ -1,6 +1,6 @@
-//! Every class equally often, whatever their sizes. Each round of positions, as long as there are classes, has every
-//! class once in a shuffled order; a class's samples come in shuffled cycles, so none repeats before all others of the
-//! class were had. Position → sample in constant time.
+//! Every class equally often, whatever its size. Each round of positions contains every class once, in shuffled order.
+//! The samples of a class come in shuffled cycles, so none repeats before all others of the class were used. Position →
+//! sample in constant time.
 
 use super::permutation::permuted;
 

@@ -1,12 +1,12 @@
-//! Quasi-random order that suits storage: whole blocks of neighbouring samples are shuffled, then the samples of a
-//! window of blocks among each other. A reader needs one window's blocks at a time and each block once per epoch.
+//! Quasi-random order for fast storage access: shuffles whole blocks of neighbouring samples, then the samples inside a
+//! window of blocks. A reader needs one window's blocks at a time and each block once per epoch.
 //!
 //! ```text
 //! blocks by key:   5 2 7 │ 0 3 6 │ 1 4         windows of 3 blocks
 //! samples by key:  shuffled inside each window
 //! ```
 //!
-//! Position → sample in constant time; nothing is kept but the permutation of blocks (a table up to 65,536 of them).
+//! Position → sample in constant time. Only the permutation of blocks is stored (a table up to 65,536 blocks).
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(length: u64, block: u64, window: u64, seed: u64, epoch: u64) -> Self {
-        // A block of more samples than there are would be mostly holes, and searching them takes for ever.
+        // A block larger than the data set would consist mostly of missing samples, and skipping those would be very
+        // slow.
         let block = block.min(length.max(1));
         let count = length.div_ceil(block);
         let window = window.min(count.max(1));
@@ -38,7 +39,7 @@ impl Blocks {
     }
 
     pub(super) fn at(&self, position: u64) -> u64 {
-        // The last block may be short. Its missing samples are permuted on until a real one comes up, which moves
+        // The last block may be short. Its missing samples are permuted again until a real one is found. This moves
         // fewer than one block of samples out of their windows and keeps everything else simple.
         let mut at = position;
         loop {

@@ -1,5 +1,5 @@
-//! Batches of like samples: every global batch comes from one bucket (one image shape, one aspect ratio), so that its
-//! images stack without padding. Samples are shuffled inside their bucket and the batches among each other.
+//! Batches of similar samples: every global batch comes from one bucket (one image shape, one aspect ratio), so that
+//! its images stack without padding. Shuffles samples inside their bucket, and the order of the batches.
 
 use std::ops::Range;
 

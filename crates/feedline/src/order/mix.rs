@@ -1,6 +1,7 @@
 //! Several data sets by weight. An epoch has a fixed number of samples; each set's share is exact (largest remainders)
-//! and spread over the epoch at random. A set's samples come in shuffled cycles that go on from epoch to epoch: none
-//! repeats before all others of its set were had, however small the share. Position → sample in constant time; no table.
+//! and spread randomly over the epoch. A set's samples come in shuffled cycles that continue from epoch to epoch: none
+//! repeats before all others of its set were used, however small the share. Position → sample in constant time; no
+//! table.
 //!
 //! The weights may change between epochs: every epoch is a function of its own weights, its number and the seed.
 
@@ -12,10 +13,10 @@ use super::permutation::{Permutation, permuted};
 /// Separates mixtures from all other uses of the seed.
 const PURPOSE: u64 = 0x6d69_7874_7572; // "mixtur"
 
-/// What a mixture is made of.
+/// Definition of a mixture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recipe {
-    /// Samples of each set; the sets lie one after the other.
+    /// Number of samples of each set; the sets follow each other.
     pub(crate) lengths: Vec<u64>,
     /// Weight of each set.
     pub(crate) weights: Vec<f64>,
@@ -24,7 +25,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// Samples of each set in an epoch: they add up to `count`.
+    /// Number of samples of each set in an epoch; the sum is `count`.
     pub(crate) fn shares(&self) -> Vec<u64> {
         let total: f64 = self.weights.iter().sum();
         let exact: Vec<f64> = self.weights.iter().map(|w| w / total * self.count as f64).collect();
@@ -49,13 +50,13 @@ pub(crate) struct Mix {
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// One past this part's last place.
+    /// End of this part's places.
     end: u64,
     share: u64,
     /// The set's first sample and its length.
     first: u64,
     length: u64,
-    /// How many of the set's samples earlier epochs had.
+    /// Number of the set's samples used in earlier epochs.
     before: u64,
 }
 
@@ -76,13 +77,13 @@ impl Mix {
         self.at_place(self.places.at(position))
     }
 
-    /// The places of the set that the sample at `position` is from.
+    /// Places of the set that the sample at `position` comes from.
     pub(super) fn places_of_set(&self, position: u64) -> Range<u64> {
         let part = self.parts[self.set_of(self.places.at(position))];
         part.end - part.share..part.end
     }
 
-    /// The places of the set that has `sample`.
+    /// Places of the set that contains `sample`.
     pub(super) fn places_of_member(&self, sample: u64) -> Option<Range<u64>> {
         let has = |part: &&Part| (part.first..part.first + part.length).contains(&sample);
         self.parts.iter().find(has).map(|part| part.end - part.share..part.end)
@@ -92,7 +93,7 @@ impl Mix {
         self.parts.partition_point(|part| part.end <= place)
     }
 
-    /// The sample at `place` of the epoch before its places were shuffled: set by set.
+    /// The sample at `place` of the epoch before shuffling, that is, set by set.
     pub(super) fn at_place(&self, place: u64) -> u64 {
         let number = self.set_of(place);
         let part = self.parts[number];

@@ -1,12 +1,12 @@
 //! WHICH SAMPLES, IN WHICH ORDER.
 //!
 //! An order is a pure function: (length, seed, epoch, position) → sample. `Batches` cuts the positions of an epoch
-//! into global batches and gives each rank its part. No I/O, no threads, no state but what the caller passes.
-//! `docs/order.md` tells users what each order costs and how well it shuffles.
+//! into global batches and gives each rank its part. No I/O, no threads, no hidden state.
+//! `docs/order.md` explains to users what each order costs and how well it shuffles.
 //!
 //! Global batch `g` is positions `g·G .. (g+1)·G` with `G = batch_size × world_size` (with buckets: the `g`-th of the
-//! epoch's cuts); rank `r` gets the `r`-th of `world_size` equal slices. So the global sequence depends on `G` alone, and
-//! a run may go on with another number of ranks as long as `G` stays.
+//! epoch's cuts); rank `r` gets the `r`-th of `world_size` equal slices. So the global sequence depends on `G` alone,
+//! and a run may be resumed with another number of ranks as long as `G` stays the same.
 
 mod balanced;
 mod block;
@@ -35,7 +35,7 @@ const PURPOSE: u64 = 0x7265_7065_6174; // "repeat"
 /// Separates the choice of substitutes from all other uses of the seed.
 const SUBSTITUTE: u64 = 0x7375_6273_7469; // "substi"
 
-/// How epochs are ordered: what [`Order`] is made from. Cheap to clone.
+/// How epochs are ordered; an [`Order`] is made from it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Sequence {
     /// 0, 1, 2, …
@@ -52,21 +52,21 @@ pub(crate) enum Sequence {
         /// Blocks per window.
         window: u64,
     },
-    /// Each position's sample drawn on its own.
+    /// Each position's sample is drawn independently.
     Repeating {
         /// Positions per epoch.
         count: u64,
     },
-    /// The same, by weight.
+    /// Each position's sample is drawn independently, by weight.
     Weighted {
         /// The distribution.
         table: Arc<Alias>,
         /// Positions per epoch.
         count: u64,
     },
-    /// By weight, none twice.
+    /// By weight, without repeats.
     WeightedOnce {
-        /// One per sample.
+        /// One weight per sample.
         weights: Arc<[f64]>,
         /// Positions per epoch.
         count: u64,
@@ -78,15 +78,15 @@ pub(crate) enum Sequence {
         /// Positions per epoch.
         count: u64,
     },
-    /// Several sets by weight.
+    /// Several data sets by weight.
     Mixed(Arc<Recipe>),
-    /// Batches of like samples.
+    /// Batches of similar samples.
     Bucketed(Arc<Buckets>),
     /// The user's own list, the same in every epoch.
     Listed(Arc<[u64]>),
-    /// The user's own list, another one in every epoch: handed over when it begins.
+    /// The user's own list, a new one in every epoch, passed when the epoch starts.
     PerEpoch {
-        /// For saved states.
+        /// Name for saved states.
         name: Arc<str>,
         /// Positions per epoch.
         count: u64,
@@ -94,7 +94,7 @@ pub(crate) enum Sequence {
 }
 
 impl Sequence {
-    /// Positions in an epoch over a data set of `length` samples.
+    /// Number of positions in an epoch over a data set of `length` samples.
     pub(crate) fn positions(&self, length: u64) -> u64 {
         match self {
             Sequence::Sequential | Sequence::Blocks { .. } => length,
@@ -110,13 +110,13 @@ impl Sequence {
         }
     }
 
-    /// An error if it names samples that are not there.
+    /// Returns an error if it contains samples that do not exist.
     pub(crate) fn check(&self, length: u64) -> Result<()> {
         let Sequence::Listed(list) = self else { return Ok(()) };
         check_list(list, length)
     }
 
-    /// This epoch's order as a sequence of its own, from the list that the user hands over for it.
+    /// This epoch's order as a sequence, from the list that the user passes for the epoch.
     pub(crate) fn handed_over(&self, list: Vec<u64>, length: u64) -> Result<Sequence> {
         let Sequence::PerEpoch { count, .. } = self else {
             return Err(Error::option(
@@ -133,7 +133,7 @@ impl Sequence {
     }
 }
 
-/// An error for the first number that is not a sample's.
+/// Returns an error for the first number that is not a sample's.
 fn check_list(list: &[u64], length: u64) -> Result<()> {
     match list.iter().enumerate().find(|(_, sample)| **sample >= length) {
         None => Ok(()),
@@ -150,7 +150,7 @@ pub(crate) struct Order {
     way: Way,
     seed: u64,
     epoch: u64,
-    /// How many positions in a row have one sample.
+    /// Number of consecutive positions that have the same sample.
     repeats: u64,
 }
 
@@ -168,7 +168,7 @@ enum Way {
 }
 
 impl Order {
-    /// The order of `epoch` over a data set of `length` samples.
+    /// Creates the order of `epoch` over a data set of `length` samples.
     pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Self {
         let way = match sequence {
             Sequence::Sequential => Way::Sequential,
@@ -190,7 +190,7 @@ impl Order {
         Order { way, seed, epoch, repeats: 1 }
     }
 
-    /// The same, each sample so many times in a row. An epoch has as many positions as before: fewer samples.
+    /// Repeats each sample `repeats` times in a row. The number of positions stays, so an epoch has fewer samples.
     pub(crate) fn repeated(self, repeats: u64) -> Self {
         Order { repeats, ..self }
     }
@@ -211,9 +211,9 @@ impl Order {
         }
     }
 
-    /// The `number`-th candidate for the place of the bad sample at `position`; `None` once all were named. It is one that
-    /// this epoch of `positions` positions can deliver, from the same bucket or the same set of a mixture, and depends on
-    /// (seed, epoch, sample, number) alone: not on the position's rank or batch.
+    /// The `number`-th candidate to replace the bad sample at `position`; `None` if there are no more. It is a sample
+    /// that this epoch of `positions` positions can deliver, from the same bucket or the same set of a mixture. It
+    /// depends only on (seed, epoch, sample, number), not on the position's rank or batch.
     pub(crate) fn substitute(&self, position: u64, positions: u64, number: u64) -> Option<u64> {
         let places = match &self.way {
             Way::Bucketed(buckets) => buckets.bucket_of(position),
@@ -223,7 +223,7 @@ impl Order {
         self.candidate(self.at(position), places, number)
     }
 
-    /// The same for `sample`, wherever it stands in the epoch. Looks through a bucket's list for it.
+    /// The same for `sample`, anywhere in the epoch. Searches a bucket's list for it.
     pub(crate) fn substitute_of(&self, sample: u64, positions: u64, number: u64) -> Option<u64> {
         let places = match &self.way {
             Way::Bucketed(buckets) => buckets.bucket_with(sample)?,
@@ -246,7 +246,7 @@ impl Order {
         })
     }
 
-    /// Where the stretch of positions ends whose samples lie together in storage, if the order has such stretches.
+    /// End of the stretch of positions whose samples are stored together, if the order has such stretches.
     pub(crate) fn stretch_end(&self, position: u64) -> Option<u64> {
         match &self.way {
             Way::Blocks(blocks) => {
@@ -262,22 +262,22 @@ impl Order {
 pub(crate) struct Batches {
     /// Positions in the epoch.
     pub(crate) positions: u64,
-    /// Begin here: positions before it were had in an earlier run. With cuts, a multiple of the global size.
+    /// First position to deliver; an earlier run had those before it. With cuts, a multiple of the global size.
     pub(crate) first: u64,
     /// Samples per batch on each rank.
     pub(crate) batch_size: u64,
     /// Leave out a last global batch that is not full.
     pub(crate) drop_last: bool,
-    /// This process.
+    /// Rank of this process.
     pub(crate) rank: u64,
-    /// Of how many.
+    /// Number of processes.
     pub(crate) world_size: u64,
-    /// Global batches as (first position, length), where they are not simply one after the other.
+    /// Global batches as (first position, length), if they are not consecutive.
     pub(crate) cuts: Option<Arc<[(u64, u64)]>>,
 }
 
 impl Batches {
-    /// Cuts an epoch of a bucketed sequence; leaves others alone.
+    /// Cuts an epoch of a bucketed sequence; does nothing for others.
     pub(crate) fn with_cuts_of(mut self, sequence: &Sequence, seed: u64, epoch: u64) -> Self {
         if let Sequence::Bucketed(buckets) = sequence {
             self.cuts = Some(buckets.cuts(self.global_size(), self.drop_last, seed, epoch).into());
@@ -290,7 +290,7 @@ impl Batches {
         self.batch_size * self.world_size
     }
 
-    /// Batches from `first` to the epoch's end: the same on every rank.
+    /// Number of batches from `first` to the epoch's end: the same on every rank.
     pub(crate) fn count(&self) -> u64 {
         if let Some(cuts) = &self.cuts {
             return (cuts.len() as u64).saturating_sub(self.first / self.global_size());
@@ -308,7 +308,7 @@ impl Batches {
         (start, self.global_size().min(self.positions - start))
     }
 
-    /// Samples that `drop_last` leaves out of the epoch.
+    /// Number of samples that `drop_last` leaves out of the epoch.
     pub(crate) fn dropped(&self) -> u64 {
         if let Some(cuts) = &self.cuts {
             return self.positions - cuts.iter().map(|(_, length)| length).sum::<u64>();
@@ -317,8 +317,8 @@ impl Batches {
         if self.drop_last { left % self.global_size() } else { 0 }
     }
 
-    /// Samples that some rank sees a second time because a global batch has fewer samples than there are ranks and
-    /// none may go without.
+    /// Number of samples that a second rank gets as well, because a global batch has fewer samples than there are ranks
+    /// and every rank needs one.
     pub(crate) fn padded(&self) -> u64 {
         let missing = |length: u64| self.world_size.saturating_sub(length);
         if let Some(cuts) = &self.cuts {
@@ -331,11 +331,11 @@ impl Batches {
         }
     }
 
-    /// The positions of batch `number` on this rank. A global batch with fewer samples than ranks is dealt out again
-    /// from its beginning: see [`padded`](Self::padded).
+    /// Positions of batch `number` on this rank. If a global batch has fewer samples than there are ranks, its samples
+    /// are given out again from its beginning: see [`padded`](Self::padded).
     pub(crate) fn range(&self, number: u64) -> Range<u64> {
         let (start, size) = self.cut(number);
-        // A short batch is dealt out evenly, the first ranks getting one more; at least one each.
+        // A short batch is divided evenly; the first ranks get one more, and every rank at least one.
         let (share, extra) = (size / self.world_size, size % self.world_size);
         if share == 0 {
             let only = start + self.rank % size;
@@ -345,7 +345,7 @@ impl Batches {
         first..first + share + u64::from(self.rank < extra)
     }
 
-    /// Samples in batch `number` on this rank.
+    /// Number of samples in batch `number` on this rank.
     #[cfg(test)]
     fn size(&self, number: u64) -> u64 {
         let range = self.range(number);

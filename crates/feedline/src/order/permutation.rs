@@ -1,12 +1,12 @@
-//! A shuffle that can be asked at any position: position → sample, one to one, keyed by (seed, epoch).
+//! A shuffle with random access: position → sample, one to one, keyed by (seed, epoch).
 //!
-//! Small sets hold a Fisher–Yates permutation (exactly uniform, a millisecond to make). Above [`TABLE_LIMIT`] a
-//! Feistel network over the next power of two, with cycle walking, is evaluated per position: no memory at all, a
-//! billion samples start at once. Eight rounds of a full 64-bit mixer; the statistical tests are below.
+//! Small sets use a Fisher–Yates table (exactly uniform, made in a millisecond). Above [`TABLE_LIMIT`], a Feistel
+//! network over the next power of two, with cycle walking, is evaluated per position: it needs no memory, and a billion
+//! samples start at once. Eight rounds of a full 64-bit mixer; the statistical tests are below.
 
 use crate::random::{Draw, mix};
 
-/// Up to here a table (256 KiB) is made; small sets are where an approximate shuffle could be noticed.
+/// Up to this length a table (256 KiB) is used: an approximate shuffle could be noticed in small sets.
 const TABLE_LIMIT: u64 = 1 << 16;
 
 const ROUNDS: usize = 8;
@@ -17,14 +17,14 @@ const PURPOSE: u64 = 0x6f72_6465_7273; // "orders"
 /// A permutation of `0..length`.
 #[derive(Clone, Debug)]
 pub(crate) enum Permutation {
-    /// Spelt out.
+    /// Stored as a table.
     Table(Box<[u32]>),
-    /// Computed when asked.
+    /// Computed for each position.
     Feistel(Feistel),
 }
 
 impl Permutation {
-    /// The permutation of `0..length` for this key.
+    /// Creates the permutation of `0..length` for this key.
     pub(crate) fn new(length: u64, key: &[u64]) -> Self {
         let mut purpose = vec![PURPOSE];
         purpose.extend_from_slice(key);
@@ -35,7 +35,7 @@ impl Permutation {
         Permutation::Feistel(Feistel::new(length, &mut draw))
     }
 
-    /// What stands at `position`, which must be below the length.
+    /// The value at `position`, which must be below the length.
     pub(crate) fn at(&self, position: u64) -> u64 {
         match self {
             Permutation::Table(table) => u64::from(table[position as usize]),
@@ -44,11 +44,11 @@ impl Permutation {
     }
 }
 
-/// Up to here [`permuted`] shuffles on the stack at every call: exactly uniform, half a microsecond at most.
+/// Up to this length, [`permuted`] shuffles on the stack at every call: exactly uniform, half a microsecond at most.
 const STACK_LIMIT: usize = 256;
 
-/// What stands at `position` of the permutation of `0..length` for this key, without keeping anything: for the many
-/// small permutations (windows, cycles, classes) of which few positions are asked.
+/// The value at `position` of the permutation of `0..length` for this key. Stores nothing: for the many small
+/// permutations (windows, cycles, classes) of which only a few positions are needed.
 pub(super) fn permuted(length: u64, key: &[u64], position: u64) -> u64 {
     debug_assert!(position < length, "{position} of {length}");
     let mut draw = Draw::new(key);
@@ -92,7 +92,7 @@ impl Feistel {
     }
 
     fn at(&self, position: u64) -> u64 {
-        // Values outside the set are permuted again until one falls inside: less than two tries on average,
+        // Values outside the set are permuted again until one is inside: fewer than two tries on average,
         // because the power of two is less than twice the length.
         let mut value = position;
         loop {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn feistel_spreads_evenly_and_forgets_neighbours() {
         let (n, f) = (1u64 << 20, feistel(1 << 20, 3));
-        // Where do the first 64k positions land? 64 equal parts of the set, 1024 expected in each.
+        // Distribution of the first 64k positions over 64 equal parts of the set; 1024 are expected in each.
         let mut parts = [0u32; 64];
         let mut close = 0;
         for position in 0..65_536 {

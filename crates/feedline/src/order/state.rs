@@ -1,4 +1,4 @@
-//! Where a run stands, and what it must share with the run that goes on: plain data, the same on every rank.
+//! A run's position, and what the resumed run must have in common with it: plain data, the same on every rank.
 
 use std::fmt::Display;
 
@@ -9,45 +9,45 @@ use crate::error::{Error, Result};
 /// The version of [`State`]'s layout.
 pub const STATE_VERSION: u32 = 1;
 
-/// Everything that the samples, their order and their values depend on. Two loaders with the same identity give the
+/// Everything that the samples, their order and their values depend on. Two loaders with the same identity return the
 /// same batches from the same position, whatever their threads, ranks and machines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The data set's fingerprint.
     pub fingerprint: String,
-    /// Samples in the data set.
+    /// Number of samples in the data set.
     pub dataset_samples: u64,
-    /// What order and augmentation are drawn from.
+    /// Seed of the order and of the augmentation.
     pub seed: u64,
-    /// The order of epochs, in words; long lists as a digest.
+    /// The order of epochs as text; long lists as a digest.
     pub order: String,
-    /// Weights of a mixture in the epoch at hand; other epochs may have others.
+    /// Weights of a mixture in the current epoch; other epochs may have others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Vec<f64>>,
     /// Samples per epoch.
     pub epoch_samples: u64,
-    /// Whether a last batch that is not full is left out.
+    /// Whether an incomplete last batch is left out.
     pub drop_last: bool,
     /// `batch_size × world_size`.
     pub global_batch: u64,
-    /// Transforms by field, in words and as a digest.
+    /// Transforms by field, as text and as a digest.
     pub transforms: String,
-    /// Element type and way of decoding.
+    /// Element type and decoding mode.
     pub pixels: String,
 }
 
-/// Bad samples that were met and left out or replaced: they count towards `max_errors` when the run goes on.
+/// Bad samples that were skipped or replaced. They count towards `max_errors` when the run is resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BadSamples {
-    /// Each once; at most ten thousand of them.
+    /// Each sample once; at most ten thousand.
     pub samples: Vec<u64>,
-    /// Those met since the last good one.
+    /// Bad samples since the last good one.
     pub in_a_row: Vec<u64>,
 }
 
 impl BadSamples {
-    /// Whether none were met.
+    /// Whether there were none.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty() && self.in_a_row.is_empty()
     }
@@ -56,25 +56,25 @@ impl BadSamples {
 /// A place in a run: after `samples` samples of epoch `epoch`, counted over all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Layout of this value.
+    /// Version of the state's layout.
     pub version: u32,
     /// The epoch, from 0.
     pub epoch: u64,
     /// Positions of the epoch that were delivered, over all ranks.
     pub samples: u64,
-    /// Bad samples so far. Each rank has its own; any rank's will do to go on.
+    /// Bad samples so far. Each rank has its own; any rank's state can be used to resume.
     #[serde(default, skip_serializing_if = "BadSamples::is_empty")]
     pub bad: BadSamples,
-    /// Weights that were set for the epochs to come; `None` if a mixture keeps its own.
+    /// Weights set for the following epochs; `None` if a mixture keeps its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_weights: Option<Vec<f64>>,
-    /// What it is a place in.
+    /// Identity of the run.
     #[serde(flatten)]
     pub identity: Identity,
 }
 
 impl State {
-    /// This place in a run of this identity.
+    /// Creates the state of a run with this identity.
     pub fn new(identity: Identity, epoch: u64, samples: u64) -> Self {
         State {
             version: STATE_VERSION,
@@ -86,26 +86,26 @@ impl State {
         }
     }
 
-    /// The same place, with these bad samples met on the way.
+    /// Adds the bad samples found so far.
     #[must_use]
     pub fn with_bad(mut self, bad: BadSamples) -> Self {
         self.bad = bad;
         self
     }
 
-    /// The same place, with weights that were set for the epochs to come.
+    /// Adds the weights set for the following epochs.
     #[must_use]
     pub fn with_next_weights(self, next_weights: Option<Vec<f64>>) -> Self {
         State { next_weights, ..self }
     }
 
-    /// Reads a state from JSON; an error if it is of another version or not a state at all.
+    /// Parses a state from JSON; an error if it has another version or is not a state.
     pub fn from_json(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Version {
             version: Option<u32>,
         }
-        // Where in the text the trouble is helps nobody: the text was made from a dict just now.
+        // The position in the text does not help: the text was made from a dict just now.
         let bad = |e: serde_json::Error| {
             let reason = e.to_string();
             let reason = reason.split(" at line ").next().unwrap_or_default();
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// Why a loader of identity `here` would not give the rest of this run; empty if it would.
+    /// Lists why a loader of identity `here` would not continue this run exactly; empty if it would.
     pub fn differences(&self, here: &Identity) -> Vec<String> {
         let was = &self.identity;
         let mut found = Vec::new();
@@ -138,7 +138,7 @@ impl State {
         compare("drop_last", &was.drop_last, &here.drop_last, "");
         compare("transforms", &was.transforms, &here.transforms, "");
         compare("pixels", &was.pixels, &here.pixels, "");
-        // Positions outlast a change of the batch size, unless batches are more than runs of positions.
+        // A position stays valid when the batch size changes, unless the order depends on batches.
         if self.samples > 0 && was.order.starts_with("buckets") {
             let hint = " (with buckets, batch_size × world_size must stay)";
             compare("the global batch size", &was.global_batch, &here.global_batch, hint);
@@ -151,7 +151,7 @@ impl State {
         found
     }
 
-    /// An error that lists the differences, if there are any.
+    /// Returns an error that lists the differences, if there are any.
     pub fn check(&self, here: &Identity) -> Result<()> {
         let differences = self.differences(here);
         if differences.is_empty() {

@@ -20,7 +20,7 @@ fn global(batches: &Batches) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// One of every kind of sequence over `n` samples, and whether it has every sample exactly once.
+/// One sequence of every kind over `n` samples, and whether it contains every sample exactly once.
 fn sequences(n: u64) -> Vec<(Sequence, bool)> {
     let labels: Vec<i64> = (0..n as i64).map(|s| s % 3).collect();
     let weights: Vec<f64> = (0..n).map(|s| 1.0 + (s % 5) as f64).collect();

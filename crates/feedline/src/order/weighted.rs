@@ -1,20 +1,20 @@
-//! Samples by weight. With replacement: one look into an alias table per position. Without: every sample gets a key
-//! whose order is that of drawing by weight one after the other; the table is made once per epoch.
+//! Samples by weight. With replacement: one lookup in an alias table per position. Without: every sample gets a random
+//! key, and sorting by key equals drawing by weight one after the other; the table is made once per epoch.
 
 use crate::random::Draw;
 
 /// Separates draws by weight from all other uses of the seed.
 const PURPOSE: u64 = 0x7765_6967_6874; // "weight"
 
-/// Draws from a discrete distribution in constant time (Walker's method, Vose's way to build the table).
+/// Draws from a discrete distribution in constant time (Walker's alias method, table built as by Vose).
 #[derive(Clone, Debug)]
 pub(crate) struct Alias {
-    /// Chance to stay in the column, and where to go otherwise.
+    /// Probability to stay in the column, and the alternative.
     columns: Box<[(f64, u64)]>,
 }
 
 impl Alias {
-    /// `weights` must be finite, none negative, some positive.
+    /// `weights` must be finite and not negative, and at least one must be positive.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
         let mut columns: Box<[(f64, u64)]> =
@@ -28,7 +28,7 @@ impl Alias {
                 small.extend(large.pop());
             }
         }
-        // What is left in either list is 1 up to rounding, unless its weight is 0: that must never be drawn.
+        // What is left in either list is 1 up to rounding, except a weight of 0, which must never be drawn.
         let heaviest = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b])).unwrap_or(0);
         for at in small.into_iter().chain(large) {
             columns[at] = if weights[at] > 0.0 { (1.0, at as u64) } else { (0.0, heaviest as u64) };
@@ -45,7 +45,7 @@ impl Alias {
     }
 }
 
-/// `count` different samples, drawn by weight one after the other (Efraimidis and Spirakis: the smallest of
+/// Draws `count` different samples by weight, one after the other (Efraimidis and Spirakis: the smallest of
 /// exponentially distributed keys with the weight as rate). At least `count` weights must be positive.
 pub(super) fn without_replacement(weights: &[f64], count: u64, seed: u64, epoch: u64) -> Box<[u64]> {
     let key = |sample: u64| {

@@ -1,11 +1,11 @@
-//! Bytes held for reads ahead, and the batches they are held for. `README.md` argues why nobody waits for ever.
+//! Bytes held for reads ahead, and the batches that need them. `README.md` explains why this cannot deadlock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::source::Ticket;
 
-/// The limit and what is held under it.
+/// The limit, and the runs that are held.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: u64,
@@ -19,11 +19,11 @@ struct State {
     peak_bytes: u64,
     next_run: u64,
     runs: BTreeMap<u64, Holding>,
-    /// Runs by the batches that need them.
+    /// Runs by the batch that needs them.
     needed_by: BTreeMap<u64, Vec<u64>>,
-    /// Every batch below is sealed.
+    /// Every batch below this is sealed.
     oldest: u64,
-    /// Batches at or above `oldest` that are sealed already.
+    /// Sealed batches at or above `oldest`.
     sealed: BTreeSet<u64>,
     closed: bool,
 }
@@ -31,7 +31,7 @@ struct State {
 #[derive(Debug)]
 struct Holding {
     bytes: u64,
-    /// Batches that are not sealed yet.
+    /// Number of batches that need the run and are not sealed yet.
     users: usize,
     #[expect(dead_code, reason = "held for what dropping it does")]
     ticket: Ticket,
@@ -52,7 +52,7 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` for `batch` may be asked for; false if everything was closed meanwhile.
+    /// Waits until a run of `bytes` for `batch` may be requested; returns false if everything was closed meanwhile.
     pub(super) fn admit(&self, bytes: u64, batch: u64) -> bool {
         let mut state = self.lock();
         loop {
@@ -90,7 +90,7 @@ impl Budget {
         state.peak_bytes = state.peak_bytes.max(state.held_bytes);
     }
 
-    /// Lets go of what only `batch` still needed.
+    /// Releases the runs that only `batch` still needed.
     pub(super) fn seal(&self, batch: u64) {
         let mut state = self.lock();
         state.sealed.insert(batch);
@@ -113,7 +113,7 @@ impl Budget {
         drop(done);
     }
 
-    /// Lets go of everything and admits nothing more.
+    /// Releases everything and admits nothing more.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -125,7 +125,7 @@ impl Budget {
         drop(runs);
     }
 
-    /// The most bytes that were held at once.
+    /// Largest number of bytes held at once.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.lock().peak_bytes
     }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
         budget.seal(0);
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
-        // Batch 2 was sealed before: nothing to hold.
+        // Batch 2 was sealed before: nothing is held.
         budget.hold(60, &[2], ticket(&dropped));
         assert_eq!((dropped.load(Ordering::Relaxed), budget.peak_bytes()), (2, 60));
     }
@@ -170,7 +170,7 @@ mod tests {
         let (budget, dropped) = (Budget::new(100), Arc::default());
         budget.hold(90, &[0, 7], ticket(&dropped));
         budget.seal(0);
-        // Held for batch 7, but batch 1 is the oldest and may not wait for it.
+        // Bytes are held for batch 7, but batch 1 is the oldest and must not wait for them.
         assert!(budget.admit(1000, 1));
     }
 

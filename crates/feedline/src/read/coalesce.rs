@@ -1,4 +1,4 @@
-//! Neighbouring extents → one request. Pure.
+//! Joins neighbouring extents into one request. A pure function.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ pub(super) struct Need {
     pub(super) batch: u64,
 }
 
-/// One request, and who needs it.
+/// One request and the batches that need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) object: u32,
     pub(super) range: Range<u64>,
-    /// Every batch that needs some of it, ascending, each once.
+    /// Every batch that needs a part of it, ascending, each once.
     pub(super) batches: Vec<u64>,
 }
 
-/// Joins needs that lie in the same object with at most `gap` bytes between them, up to `most` bytes (a larger need
-/// stays whole). Gives runs in the order in which batches need them. Every need lies inside one run.
+/// Joins needs in the same object with at most `gap` bytes between them, up to `most` bytes (a larger need is not
+/// cut). Returns runs in the order in which batches need them. Every need is inside one run.
 pub(super) fn coalesce(mut needs: Vec<Need>, gap: u64, most: u64) -> Vec<Run> {
     needs.retain(|need| need.extent.range.start < need.extent.range.end);
     needs.sort_unstable_by_key(|need| (need.extent.object, need.extent.range.start, need.extent.range.end));
@@ -103,7 +103,7 @@ mod tests {
                 prop_assert!(run.batches.is_sorted());
             }
             prop_assert!(runs.is_sorted_by_key(|run| run.batches[0]));
-            // What nobody needs is at most the gaps.
+            // Bytes that nobody needs are at most the gaps.
             let asked: u64 = runs.iter().map(|r| r.range.end - r.range.start).sum();
             let needed: u64 = needs.iter().map(|n| n.extent.range.end - n.extent.range.start).sum();
             prop_assert!(asked <= needed + gap * needs.len() as u64);
