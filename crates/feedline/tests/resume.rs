@@ -188,7 +188,7 @@ fn an_order_can_be_handed_over_epoch_by_epoch() {
     let refused = |list| loader.epoch_in_order(1, 0, list).unwrap_err().to_string();
     assert!(refused(vec![1]).contains("1 samples in this epoch, 4 were announced"));
     assert!(refused(vec![0, 1, 2, 10]).contains("entry 3 is 10, but the data set has 10 samples"));
-    assert!(loader.epoch(0).unwrap_err().to_string().contains("must be handed over"));
+    assert!(loader.epoch(0).unwrap_err().to_string().contains("must be given"));
     let other = Loader::new(numbers(10), LoaderOptions::default()).unwrap();
     assert!(other.epoch_in_order(0, 0, vec![0]).unwrap_err().to_string().contains("not wanted"));
 }

@@ -22,27 +22,27 @@ pub struct Epoch {
     threads: Arc<Mutex<Option<WorkerThreads>>>,
     last: Instant,
     received: u64,
-    /// Storage failed: the next call begins anew at the batch that could not be had.
+    /// Storage failed: the next call restarts at the batch that could not be read.
     interrupted: bool,
-    /// Closed by whoever has it, not by the loader.
+    /// Closed by its user, not by the loader.
     done: bool,
     /// A mixture's weights in this epoch.
     pub(super) weights: Option<Vec<f64>>,
 }
 
-/// What [`Epoch::next_within`] found.
+/// Result of [`Epoch::next_within`].
 #[derive(Debug)]
 pub enum Next {
     /// A batch.
     Batch(Batch),
-    /// None yet.
+    /// No batch is ready yet.
     NotYet,
     /// The epoch is over.
     End,
 }
 
 impl Shared {
-    /// Books a batch's failures. The error of the batch, if they are one.
+    /// Records a batch's failures. Returns the batch's error, if the failures are one.
     pub(super) fn account(&self, sealed: &Sealed) -> Result<()> {
         let policy = self.plan.options.on_error;
         let mut state = self.state();
@@ -70,23 +70,23 @@ impl Epoch {
         Ok(Epoch { shared, run, threads, last, received, interrupted: false, done: false, weights })
     }
 
-    /// Its number.
+    /// Number of the epoch.
     pub fn number(&self) -> u64 {
         self.run.epoch
     }
 
-    /// Batches in it, from where it was started.
+    /// Number of batches, counted from where the epoch was started.
     pub fn len(&self) -> u64 {
         self.run.batches.count()
     }
 
-    /// Whether it has none.
+    /// Whether there are no batches.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the consumer stands: what it received counts, not what was read ahead. The same on every rank, but for the
-    /// bad samples each has met. After the last batch, the beginning of the next epoch.
+    /// Position of the consumer: counts delivered batches, not batches prepared ahead. The same on every rank, except
+    /// for each rank's bad samples. After the last batch, it is the beginning of the next epoch.
     pub fn state(&self) -> State {
         let plan = &self.shared.plan;
         let identity = plan.identity(&self.shared.dataset);
@@ -100,14 +100,14 @@ impl Epoch {
         state.with_bad(bad).with_next_weights(coming)
     }
 
-    /// The global position of the next batch.
+    /// Global position of the next batch.
     fn next_position(&self) -> u64 {
         self.run.batches.first + self.received * self.run.batches.global_size()
     }
 
-    /// The next batch if it comes within `patience`. A batch with a bad sample is an error under `on_error="raise"`; the
-    /// one after it can still be asked for. Storage that fails is an error whatever `on_error` says; the batch is not
-    /// lost, the next call tries it again.
+    /// The next batch, if it is ready within `patience`. Under `on_error="raise"`, a batch with a bad sample is an
+    /// error; the next call returns the batch after it. A storage failure is an error whatever `on_error` says; the
+    /// batch is not lost, the next call retries it.
     pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
         self.shared.check_process()?;
         if self.interrupted {
@@ -139,7 +139,7 @@ impl Epoch {
         }
     }
 
-    /// The next batch, waiting at most the loader's `timeout`.
+    /// The next batch; waits at most the loader's `timeout`.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         let patience = self.shared.plan.options.patience();
         loop {
@@ -152,7 +152,7 @@ impl Epoch {
         }
     }
 
-    /// The error for a consumer that lost patience.
+    /// The error to raise when the timeout has passed.
     pub fn timed_out(&self) -> Error {
         let (ready, depth) = self.run.ring.occupancy();
         let seconds = self.shared.plan.options.timeout.unwrap_or_default();
@@ -162,19 +162,19 @@ impl Epoch {
         Error::Timeout { seconds, doing }
     }
 
-    /// The most bytes that were held at once for reads ahead; 0 for local data, which need none.
+    /// Largest number of bytes held at once for reads ahead; 0 for local data.
     pub fn read_ahead_peak_bytes(&self) -> u64 {
         self.run.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
     }
 
-    /// Stops the work. What was delivered stays valid.
+    /// Stops the work. Delivered batches stay valid.
     pub fn close(&mut self) {
         self.done = true;
         self.run.close();
         self.release();
     }
 
-    /// Starts again at the batch that storage did not give.
+    /// Restarts at the batch that storage failed to read.
     fn begin_anew(&mut self) -> Result<()> {
         if self.done {
             return Ok(());
@@ -215,7 +215,7 @@ impl Epoch {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the threads back.
+    /// Gives the threads back to the loader.
     fn release(&mut self) {
         let threads = self.threads().take();
         if let Some(threads) = threads {
@@ -235,7 +235,7 @@ impl Iterator for Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         if self.shared.process != std::process::id() {
-            // The threads, and whoever held their locks, exist only in the parent.
+            // The threads, and the holders of their locks, exist only in the parent.
             let kept = (std::mem::take(&mut self.threads), self.run.clone(), self.shared.clone());
             return std::mem::forget(kept);
         }
@@ -244,10 +244,10 @@ impl Drop for Epoch {
     }
 }
 
-/// Threads that the loader may take away.
+/// Threads of an epoch; the loader may take them away.
 type SharedThreads = Arc<Mutex<Option<WorkerThreads>>>;
 
-/// Puts threads to work on an epoch.
+/// Starts threads on an epoch.
 fn start_run(
     shared: &Arc<Shared>,
     epoch: u64,
@@ -294,7 +294,7 @@ fn start_run(
     Ok((run, threads))
 }
 
-/// Counts a batch's failures for the statistics.
+/// Adds a batch's failures to the statistics.
 fn count(shared: &Shared, sealed: &Sealed) {
     let mut rows: Vec<usize> = sealed.failures.iter().map(|(row, _)| *row).collect();
     rows.dedup();

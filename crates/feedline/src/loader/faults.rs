@@ -1,7 +1,7 @@
-//! The account of bad samples: who they are, and when they are too many.
+//! Records bad samples, and decides when they are too many.
 //!
-//! A bad sample counts once, however often an epoch or a later one meets it. What counts is part of a saved state, so that
-//! a run that goes on gives up where one that was never interrupted would.
+//! A bad sample counts once, however often this or a later epoch reads it. The count is part of a saved state, so that
+//! a resumed run stops where an uninterrupted one would.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,22 @@ use crate::error::{Error, Result};
 use crate::order::BadSamples;
 use crate::spec::OnError;
 
-/// Bad samples kept for [`Loader::errors`](super::Loader::errors) and in a saved state; the count goes on beyond.
+/// Number of bad samples kept for [`Loader::errors`](super::Loader::errors) and in a saved state; more are only
+/// counted.
 const KEPT: usize = 10_000;
 
-/// Without `max_errors`: so many in a row, and in all, are always allowed.
+/// Without `max_errors`: this many bad samples, in a row and in total, are always allowed.
 const ALWAYS: u64 = 100;
 
-/// Without `max_errors`: one in so many of the data set's samples may be bad.
+/// Without `max_errors`: one in this many samples of the data set may be bad.
 const SHARE: u64 = 100;
 
-/// How many bad samples are too many.
+/// Limits on the number of bad samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     in_a_row: u64,
     in_all: u64,
-    /// Whether the user set them.
+    /// Whether the user set the limits.
     asked: bool,
 }
 
@@ -52,12 +53,12 @@ impl Limits {
 /// Bad samples so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// The first failure of each sample, in the order they were met, and which samples those are.
+    /// The first failure of each sample, in order, and the numbers of these samples.
     errors: Vec<Error>,
     listed: BTreeSet<u64>,
-    /// All that count, also those of a run before this one.
+    /// All samples that count, including those of the run before a resume.
     known: BTreeSet<u64>,
-    /// Those met since the last good one.
+    /// Bad samples since the last good one.
     in_a_row: BTreeSet<u64>,
 }
 
@@ -66,24 +67,24 @@ impl Faults {
         self.errors.clone()
     }
 
-    /// What a saved state has of it.
+    /// The part that belongs in a saved state.
     pub(super) fn to_state(&self) -> BadSamples {
         let first = |set: &BTreeSet<u64>| set.iter().copied().take(KEPT).collect();
         BadSamples { samples: first(&self.known), in_a_row: first(&self.in_a_row) }
     }
 
-    /// Goes on from a saved state.
+    /// Continues from a saved state.
     pub(super) fn restore(&mut self, state: &BadSamples) {
         self.known = state.samples.iter().copied().collect();
         self.in_a_row = state.in_a_row.iter().copied().collect();
     }
 
-    /// A batch without a failure came.
+    /// Notes a batch without a failure.
     pub(super) fn all_well(&mut self) {
         self.in_a_row.clear();
     }
 
-    /// Lists a sample's failure, unless it is listed; gives the sample.
+    /// Lists a sample's failure, unless it is listed already; returns the sample.
     fn list(&mut self, error: &Error) -> Option<u64> {
         let sample = error.location()?.sample?;
         if self.errors.len() < KEPT && self.listed.insert(sample) {
@@ -99,7 +100,7 @@ impl Faults {
         }
     }
 
-    /// Books a batch's failures; an error if they are too many, or if a bad sample found no substitute.
+    /// Records a batch's failures; an error if there are too many, or if a bad sample found no substitute.
     pub(super) fn book(&mut self, sealed: &Sealed, limits: Limits, policy: OnError) -> Result<()> {
         let mut longest = 0;
         let mut failures = sealed.failures.iter().peekable();
@@ -110,7 +111,7 @@ impl Faults {
                 self.in_a_row.extend(sample);
             }
             longest = longest.max(self.in_a_row.len() as u64);
-            // A row whose substitute worked ends the run after its failures.
+            // A row with a good substitute ends the series of failures.
             if sealed.kept.binary_search(&row).is_ok() {
                 self.in_a_row.clear();
             }
@@ -121,7 +122,7 @@ impl Faults {
     }
 }
 
-/// An error for the first row that nobody could fill: a batch short of a sample would not be what was promised.
+/// Returns an error for the first row that could not be filled: the batch would be one sample short.
 fn find_unreplaced(sealed: &Sealed) -> Result<()> {
     let Some(row) = (0..sealed.rows).find(|row| sealed.kept.binary_search(row).is_err()) else {
         return Ok(());
@@ -133,7 +134,7 @@ fn find_unreplaced(sealed: &Sealed) -> Result<()> {
         .and_then(|place| place.sample)
         .map_or("a sample".to_owned(), |s| format!("sample {s}"));
     let reason = match tried.len() - 1 {
-        0 => format!("{name} is bad and the order has nobody else who could take its place"),
+        0 => format!("{name} is bad and the order has no other sample to replace it"),
         tries => format!("{name} is bad and so are all {tries} substitutes that were tried"),
     };
     Err(Error::TooManyBadSamples { reason, last: Box::new((*last).clone()) })
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use crate::error::{Location, Stage};
 
-    /// A batch of `rows` rows whose failures are these (row, sample); rows in `lost` have nobody.
+    /// A batch of `rows` rows with these failures (row, sample); the rows in `lost` are empty.
     fn sealed(rows: usize, failures: &[(usize, u64)], lost: &[usize]) -> Sealed {
         let error = |sample: u64| Error::sample(Location::new("x").with_sample(sample), Stage::Decode, "bad");
         Sealed {
@@ -205,7 +206,7 @@ mod tests {
         let limits = Limits::new(None, 1000);
         let alone = sealed(2, &[(1, 5)], &[1]);
         let message = Faults::default().book(&alone, limits, OnError::Replace).unwrap_err().to_string();
-        assert!(message.starts_with("sample 5 is bad and the order has nobody"), "{message}");
+        assert!(message.starts_with("sample 5 is bad and the order has no other sample"), "{message}");
         let tried = sealed(2, &[(1, 5), (1, 6), (1, 8)], &[1]);
         let message = Faults::default().book(&tried, limits, OnError::Replace).unwrap_err().to_string();
         assert!(message.starts_with("sample 5 is bad and so are all 2 substitutes"), "{message}");

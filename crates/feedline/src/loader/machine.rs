@@ -1,6 +1,6 @@
-//! How much memory this process can have at all.
+//! How much memory this process can use.
 
-/// The least of the machine's memory, the control group's limit and the process's own (`ulimit -v`).
+/// The smallest of the machine's memory, the control group's limit and the process's own limit (`ulimit -v`).
 pub(crate) fn memory_bytes() -> u64 {
     [machine(), control_group(), own_limit()].into_iter().flatten().min().unwrap_or(isize::MAX as u64)
 }
@@ -18,7 +18,7 @@ fn machine() -> Option<u64> {
     None
 }
 
-/// `max` in the file means that there is no limit, and does not parse.
+/// `max` in the file means no limit, and does not parse.
 fn control_group() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
     read("/sys/fs/cgroup/memory.max").or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"))

@@ -1,8 +1,8 @@
-//! WHO DOES IT.
+//! THREADS AND DELIVERY.
 //!
 //! Options → `Plan` (checked, sizes known) → [`Loader`] → [`Epoch`] (running threads, batches in order).
 //!
-//! A loader may run several epochs at once (nested loops); each has threads of its own. Dropping an epoch stops
+//! A loader may run several epochs at once (nested loops); each has its own threads. Dropping an epoch stops
 //! its threads within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
 mod epoch;
@@ -40,17 +40,17 @@ pub use sequence::mix;
 pub use spare::Spare;
 pub use stats::{MemoryStats, StageSeconds, Stats};
 
-/// So long [`Loader::close`] waits for threads that are at a sample. The largest image decodes in less; a thread that
-/// takes longer is stuck.
+/// How long [`Loader::close`] waits for threads that are making a sample. The largest image decodes faster; a thread
+/// that takes longer is stuck.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same where nobody asked to wait: a value that goes out of scope, an epoch whose threads shall not stay.
+/// How long a drop waits: a loader that goes out of scope, an epoch whose threads are not kept.
 const DROP_WITHIN: Duration = Duration::from_secs(1);
 
-/// Nobody waits longer; it also keeps times within what a clock can tell.
+/// Upper limit of every wait; it keeps deadlines within the range of the clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// So long a new epoch waits for the threads of the last one before it starts others.
+/// How long a new epoch waits for the threads of the last one before it starts others.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Batches of a data set. Share it between threads by reference; every [`epoch`](Self::epoch) is independent.
@@ -71,15 +71,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Crews {
-    /// Crews without work.
+    /// Sets of threads without work.
     idle: Vec<WorkerThreads>,
     /// Running epochs, to be stopped by `close`.
     running: Vec<Running>,
-    /// Threads that were told to end and had not when last looked at.
+    /// Threads that are ending and were still alive at the last check.
     leaving: Vec<Leaving>,
     faults: Faults,
     closed: bool,
-    /// Threads and read-ahead as `auto_tune` has found them, and what was seen then.
+    /// Threads and read-ahead chosen by `auto_tune`, and the measurements at that time.
     tuned: Option<(Setting, Seen)>,
 }
 
@@ -94,11 +94,11 @@ impl Loader {
     /// Checks `options` against `dataset`. No thread starts before the first epoch.
     pub fn new(dataset: Dataset, options: LoaderOptions) -> Result<Self> {
         let plan = Arc::new(Plan::new(&dataset, options)?);
-        // What a later epoch cannot do is said now.
+        // Errors of later epochs are reported now.
         for epoch in plan.changes() {
             plan.at_epoch(&dataset, epoch)?;
         }
-        // What the ring, the user and the seal step can have at once, per column; more is freed when it comes back.
+        // What the ring, the user and the seal step can use at once, per column; more is freed when it is returned.
         let idle = (plan.depth + 3) * plan.columns.len();
         let pool = Pool::new(idle, plan.options.memory_budget.unwrap_or(u64::MAX));
         let shared = Shared {
@@ -122,12 +122,12 @@ impl Loader {
         self.len() == 0
     }
 
-    /// The settings in force.
+    /// The options of this loader.
     pub fn options(&self) -> &LoaderOptions {
         &self.shared.plan.options
     }
 
-    /// What batches will consist of.
+    /// Description of the columns of a batch.
     pub fn columns(&self) -> &[ColumnSpec] {
         &self.shared.plan.columns
     }
@@ -142,13 +142,13 @@ impl Loader {
         self.epoch_from(number, 0)
     }
 
-    /// Starts epoch `number` at global position `first`: where `first` samples were had by all ranks together.
+    /// Starts epoch `number` at global position `first`, after `first` samples over all ranks together.
     pub fn epoch_from(&self, number: u64, first: u64) -> Result<Epoch> {
         let (order, batches) = self.shared.plan.epoch(number, first, None)?;
         self.begin(number, order, batches)
     }
 
-    /// The same for a mixture that has `weights` in this epoch, whatever it has in those that begin now.
+    /// Like [`epoch_from`](Self::epoch_from), with these weights of a mixture in this epoch only.
     pub fn epoch_weighted(&self, number: u64, first: u64, weights: &[f64]) -> Result<Epoch> {
         let (order, batches) = self.shared.plan.epoch(number, first, Some(weights))?;
         let mut epoch = self.begin(number, order, batches)?;
@@ -167,15 +167,15 @@ impl Loader {
         Epoch::begin(self.shared.clone(), number, order, batches)
     }
 
-    /// Goes on where `state` was taken, on any number of ranks; an error lists what is not as it was. Weights of a mixture
-    /// come from the state: those of its epoch, and those that were set for the epochs to come.
+    /// Resumes where `state` was taken, on any number of ranks; an error lists the differences. The weights of a
+    /// mixture come from the state: those of its epoch, and those set for the following epochs.
     pub fn resume(&self, state: &State) -> Result<Epoch> {
         state.check(&self.identity_for(state))?;
         self.restore_bad_samples(&state.bad);
         if let Some(weights) = &state.next_weights {
             self.set_weights(weights)?;
         }
-        // At the very beginning of an epoch, weights set since say that it had begun.
+        // At the very beginning of an epoch, weights that were set since mean that it had started.
         let begun = state.samples > 0
             || (state.next_weights.is_some() && state.next_weights != state.identity.weights);
         match &state.identity.weights {
@@ -184,7 +184,7 @@ impl Loader {
         }
     }
 
-    /// What `state` must agree with: a mixture in the middle of an epoch keeps the weights it has there.
+    /// The identity that `state` must match: a mixture in the middle of an epoch keeps its weights.
     pub fn identity_for(&self, state: &State) -> Identity {
         let mut here = self.identity();
         if let (Some(own), Some(theirs)) = (&mut here.weights, &state.identity.weights)
@@ -200,27 +200,27 @@ impl Loader {
         self.shared.plan.chosen_weights()
     }
 
-    /// The bad samples that count towards `max_errors` so far; none under `on_error="raise"`.
+    /// The bad samples that count towards `max_errors` so far; empty under `on_error="raise"`.
     pub fn bad_samples(&self) -> BadSamples {
         self.shared.bad_samples()
     }
 
-    /// Counts on from these instead, as a saved state has them.
+    /// Replaces the counted bad samples by those of a saved state.
     pub fn restore_bad_samples(&self, bad: &BadSamples) {
         self.shared.state().faults.restore(bad);
     }
 
-    /// What samples, order and values depend on: what a saved state must agree with.
+    /// What samples, order and values depend on. A saved state must match it.
     pub fn identity(&self) -> Identity {
         self.shared.plan.identity(&self.shared.dataset)
     }
 
-    /// New weights for a mixture, one per data set, for epochs begun from now on.
+    /// Sets new weights for a mixture, one per data set, for epochs started from now on.
     pub fn set_weights(&self, weights: &[f64]) -> Result<()> {
         self.shared.plan.set_weights(weights)
     }
 
-    /// What was done so far, and what limits the speed.
+    /// Statistics so far, and what limits the speed.
     pub fn stats(&self) -> Stats {
         let plan = &self.shared.plan;
         let batches = plan.whole_epoch();
@@ -234,7 +234,7 @@ impl Loader {
         stats
     }
 
-    /// What advice about speed depends on.
+    /// How the data are stored, for the advice about speed.
     fn stored(&self) -> stats::Stored {
         let format = self.shared.dataset.format();
         let name = format.name();
@@ -251,13 +251,13 @@ impl Loader {
         self.shared.state().faults.errors()
     }
 
-    /// Stops all epochs and threads. Idempotent; batches already delivered stay valid. Gives the number of threads that
-    /// are stuck in storage that does not answer: they are left behind after five seconds.
+    /// Stops all epochs and threads. Idempotent; delivered batches stay valid. Returns the number of threads that
+    /// are stuck in storage that does not answer: they are abandoned after five seconds.
     pub fn close(&self) -> usize {
         self.close_within(CLOSE_WITHIN)
     }
 
-    /// The same, but waits at most `patience` for the threads; call it again to wait for the rest.
+    /// Like [`close`](Self::close), but waits at most `patience` for the threads; call it again to wait for the rest.
     pub fn close_within(&self, patience: Duration) -> usize {
         if self.shared.process != std::process::id() {
             return 0;
@@ -274,7 +274,7 @@ impl Loader {
 impl Drop for Loader {
     fn drop(&mut self) {
         if self.shared.process != std::process::id() {
-            // After a fork: what the parent's threads may have locked must not be touched, so it stays where it is.
+            // After a fork, nothing that the parent's threads may have locked can be touched, so it is leaked.
             std::mem::forget(self.shared.clone());
             return;
         }
@@ -298,13 +298,13 @@ impl Shared {
         ))
     }
 
-    /// Threads and batches in flight, as they are now.
+    /// Current number of threads and of batches in flight.
     fn setting(&self) -> Setting {
         let planned = Setting { threads: self.plan.threads, depth: self.plan.depth };
         self.state().tuned.map_or(planned, |(setting, _)| setting)
     }
 
-    /// The setting for an epoch that begins: with `auto_tune`, a step from the last one.
+    /// The setting for a new epoch: with `auto_tune`, one step from the last setting.
     fn tune(&self) -> Setting {
         let now = self.setting();
         if !self.plan.options.auto_tune {
@@ -316,14 +316,14 @@ impl Shared {
         let before = state.tuned.map_or_else(Seen::default, |(_, seen)| seen);
         let next = tune::next(now, seen.since(before), limits);
         if next.threads != now.threads {
-            // Crews of another size; their threads have nothing to do.
+            // The idle threads belong to the old setting and have no work.
             drop(std::mem::take(&mut state.idle));
         }
         state.tuned = Some((next, seen));
         next
     }
 
-    /// Closes all epochs and sends all threads home.
+    /// Closes all epochs and ends all threads.
     fn stop_all(&self) -> Vec<Leaving> {
         let mut state = self.state();
         state.closed = true;
@@ -344,7 +344,7 @@ impl Shared {
         leaving
     }
 
-    /// Threads without work, or new ones. A set with a stuck thread has to go: the stuck thread would never begin.
+    /// Idle threads, or new ones. A set with a stuck thread is dropped: that thread would never start.
     fn threads(&self) -> Result<WorkerThreads> {
         let threads = self.setting().threads;
         loop {
@@ -364,7 +364,7 @@ impl Shared {
         }
     }
 
-    /// Takes threads back whose epoch is over.
+    /// Takes back the threads of a finished epoch.
     fn release(&self, threads: WorkerThreads) {
         let wanted = self.setting().threads;
         let mut state = self.state();

@@ -18,53 +18,53 @@ use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing
 use crate::transform::ops::Grayscale;
 use crate::transform::{BatchTransform, ImagePlan, Like, Transform};
 
-/// Bytes read ahead of need from far away, unless a memory budget says otherwise: two windows of a block shuffle.
+/// Bytes of remote data read ahead, unless a memory budget is set: two windows of a block shuffle.
 const AHEAD_BYTES: u64 = 576 << 20;
 
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// The sample's own number.
+    /// The sample's number.
     Index,
     /// An integer field.
     Int { field: usize },
-    /// An integer field as shares of classes; the number is the place in `MixPlan::soft`.
+    /// An integer field as shares of classes; `soft` is the index in `MixPlan::soft`.
     Soft { field: usize, soft: usize },
     /// A float field.
     Float { field: usize },
-    /// An integer field that samples may lack: 0 then.
+    /// An integer field that may be missing; 0 then.
     IntOrZero { field: usize },
-    /// A number that samples may lack: NaN then.
+    /// A number that may be missing; NaN then.
     NumberOrNan { field: usize },
-    /// Whether the sample has the number.
+    /// Whether the sample has a value for the number.
     Valid { field: usize },
-    /// Text, JSON, bytes, or an undecoded image. `direct`: read straight into the batch where lengths are known.
+    /// Text, JSON, bytes, or an undecoded image. `direct`: read straight into the batch if lengths are known.
     Bytes { field: usize, direct: bool },
     /// An n-d array field.
     Array { field: usize },
     /// A decoded image; see `Plan::pictures`.
     Image { field: usize },
-    /// What moves with an image, or what was drawn for it; see `Views::targets` and `Views::params`.
+    /// A target that moves with an image, or the drawn parameters; see `Views::targets` and `Views::params`.
     Target { field: usize },
     /// Height and width of an undecoded image.
     ImageSize { field: usize },
 }
 
-/// The columns that show one image field.
+/// The columns made from one image field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Views {
     pub(crate) field: usize,
     /// Column and image plan of each view.
     pub(crate) outputs: Vec<(usize, usize)>,
-    /// What moves with them, boxes first.
+    /// The targets that move with the image, boxes first.
     pub(crate) targets: Vec<TargetPlan>,
-    /// The columns that say what was drawn, one per view, if they were asked for.
+    /// The columns with the drawn parameters, one per view, if requested.
     pub(crate) params: Vec<usize>,
-    /// Where the image is numbers rather than colours.
+    /// Set if the image contains numbers rather than colours.
     pub(crate) values: Option<ValueForm>,
 }
 
-/// How epochs that begin now are ordered, and whether a mixture's weights were set since the loader was made.
+/// The order of new epochs, and whether a mixture's weights were changed since the loader was created.
 #[derive(Debug)]
 struct Current {
     sequence: Sequence,
@@ -78,20 +78,20 @@ pub(crate) struct Plan {
     pub(crate) columns: Vec<ColumnSpec>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) images: Vec<ImagePlan>,
-    /// Decoded image fields; all views of one share its decoding.
+    /// Decoded image fields; the views of a field share its decoding.
     pub(crate) pictures: Vec<Views>,
-    /// What samples do to each other.
+    /// How samples are mixed.
     pub(crate) mix: MixPlan,
-    /// What `Dataset::read` is asked for; fields that are read straight into the batch are not among them.
+    /// Fields to request from `Dataset::read`; those read straight into the batch are not included.
     pub(crate) fields: FieldSet,
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     /// Behind a lock because a mixture's weights may change between epochs.
     sequence: Mutex<Current>,
-    /// Tells samplers with long lists apart.
+    /// Distinguishes samplers with long lists.
     sampler_digest: String,
     samples: u64,
-    /// Whether some of the data are far away.
+    /// Whether some of the data are remote.
     remote: bool,
 }
 
@@ -134,8 +134,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan for this epoch: another one only where transforms follow a schedule, so that every epoch's batches have
-    /// their own size.
+    /// The plan of this epoch. It differs only if transforms follow a schedule, because each epoch's batches may then
+    /// have their own size.
     pub(crate) fn at_epoch(self: &Arc<Self>, dataset: &Dataset, epoch: u64) -> Result<Arc<Self>> {
         if self.changes().next().is_none() {
             return Ok(self.clone());
@@ -147,13 +147,13 @@ impl Plan {
         Ok(Arc::new(Plan::new(dataset, options)?))
     }
 
-    /// The epochs from which on transforms change.
+    /// The epochs at which transforms change.
     pub(crate) fn changes(&self) -> impl Iterator<Item = u64> {
         let lists = self.options.transforms.values().flat_map(FieldTransforms::lists);
         lists.flatten().flat_map(Transform::changes)
     }
 
-    /// The label that a sample has after its field's transforms.
+    /// The label of a sample after its field's transforms.
     pub(crate) fn relabelled(&self, name: &str, sample: u64, label: i64) -> i64 {
         let Some(FieldTransforms::Single(list)) = self.options.transforms.get(name) else { return label };
         list.iter().fold(label, |label, transform| match transform {
@@ -162,7 +162,7 @@ impl Plan {
         })
     }
 
-    /// How the next epoch is ordered.
+    /// The order of the next epoch.
     pub(crate) fn sequence(&self) -> Sequence {
         self.current().sequence.clone()
     }
@@ -171,7 +171,7 @@ impl Plan {
         self.sequence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// New weights for a mixture, from the next epoch on.
+    /// Sets new weights for a mixture, from the next epoch on.
     pub(crate) fn set_weights(&self, weights: &[f64]) -> Result<()> {
         let mut current = self.current();
         current.sequence = sequence::with_weights(&current.sequence, weights)?;
@@ -179,7 +179,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A mixture's weights in epochs begun now.
+    /// A mixture's weights in new epochs.
     pub(crate) fn weights(&self) -> Option<Vec<f64>> {
         match &self.current().sequence {
             Sequence::Mixed(recipe) => Some(recipe.weights.clone()),
@@ -187,21 +187,21 @@ impl Plan {
         }
     }
 
-    /// The weights that were set, if a mixture does not have its first ones.
+    /// The weights set by the user, if a mixture no longer has its first ones.
     pub(crate) fn chosen_weights(&self) -> Option<Vec<f64>> {
         let chosen = self.current().chosen;
         self.weights().filter(|_| chosen)
     }
 
-    /// The order of `epoch` and how it is cut into batches, beginning at position `first`; `weights` are a mixture's, if not
-    /// those that epochs begun now have.
+    /// The order of `epoch` and its division into batches, starting at position `first`. `weights` overrides the
+    /// weights of a mixture.
     pub(crate) fn epoch(&self, epoch: u64, first: u64, weights: Option<&[f64]>) -> Result<(Order, Batches)> {
         let (mut sequence, seed) = (self.sequence(), self.options.seed);
         if let Some(weights) = weights {
             sequence = sequence::with_weights(&sequence, weights)?;
         }
         if let Sequence::PerEpoch { name, .. } = &sequence {
-            let reason = format!("{name}: this epoch's order must be handed over (Loader::epoch_in_order)");
+            let reason = format!("{name}: this epoch's order must be given (Loader::epoch_in_order)");
             return Err(Error::option("sampler", reason));
         }
         let order = Order::new(&sequence, self.samples, seed, epoch).repeated(self.options.repeats);
@@ -216,12 +216,12 @@ impl Plan {
         Ok((order, self.batches(first)))
     }
 
-    /// How many batches an epoch has, and how many samples too many or too few.
+    /// Division of a whole epoch: its batches, and its dropped or repeated samples.
     pub(crate) fn whole_epoch(&self) -> Batches {
         self.batches(0).with_cuts_of(&self.sequence(), self.options.seed, 0)
     }
 
-    /// How an epoch is cut into batches of equal size, beginning at position `first`.
+    /// Divides an epoch into batches of equal size, starting at position `first`.
     fn batches(&self, first: u64) -> Batches {
         let options = &self.options;
         Batches {
@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// What a saved state must agree with.
+    /// The identity that a saved state must match.
     pub(crate) fn identity(&self, dataset: &Dataset) -> Identity {
         let sequence = self.sequence();
         Identity {
@@ -252,7 +252,7 @@ impl Plan {
         }
     }
 
-    /// Every field of which stored bytes are read, by whichever way.
+    /// All fields whose stored bytes are read, in either way.
     pub(crate) fn stored_fields(&self) -> FieldSet {
         let mut fields = self.fields.clone();
         for output in &self.outputs {
@@ -263,26 +263,26 @@ impl Plan {
         fields
     }
 
-    /// Bytes that may be held for reads ahead: half of the memory budget where there is one.
+    /// Bytes allowed for reads ahead: half of the memory budget, if there is one.
     pub(crate) fn ahead_bytes(&self) -> u64 {
         self.options.memory_budget.map_or(AHEAD_BYTES, |budget| budget / 2)
     }
 
-    /// Bytes that values of sizes unknown beforehand may take at once; `None` without a memory budget.
+    /// Bytes allowed for values whose size is not known beforehand; `None` without a memory budget.
     pub(crate) fn ragged_budget(&self) -> Option<u64> {
         let rest = |budget: u64| budget.saturating_sub(self.dense_bytes(self.depth));
-        // Where dense columns take all of it, short texts beside them must not keep batches waiting for each other.
+        // If dense columns take all of it, short texts beside them must not make batches wait for each other.
         self.batches_budget().map(|budget| rest(budget).max(budget / 8))
     }
 
-    /// What the memory budget leaves for batches.
+    /// The part of the memory budget that is left for batches.
     fn batches_budget(&self) -> Option<u64> {
         let budget = self.options.memory_budget?;
         Some(if self.remote { budget - self.ahead_bytes() } else { budget })
     }
 
-    /// Bytes of dense columns with `depth` batches in flight. Two more exist besides: the one the user has and the one
-    /// he had before.
+    /// Bytes of dense columns with `depth` batches in flight. Two more batches exist besides: the user's current one
+    /// and the one before.
     fn dense_bytes(&self, depth: usize) -> u64 {
         self.batch_bytes().saturating_mul(depth as u64 + 2)
     }
@@ -322,7 +322,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A number that samples may lack, and which of them have it.
+    /// Adds a number that may be missing, and a column that says which samples have it.
     fn add_optional(&mut self, field: usize, spec: &FieldSpec) {
         let masked = self.options.missing == OnMissing::Mask;
         if spec.kind.carrier() == Carrier::Int && masked {
@@ -337,7 +337,7 @@ impl Plan {
     }
 
     fn add_array(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
-        // Element type is a property of the column; the first sample tells it. Shapes may differ between samples.
+        // The element type belongs to the column; it is that of the first sample. Shapes may differ between samples.
         let dtype = first_dtype(dataset, field)?;
         self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
         Ok(())
@@ -388,7 +388,7 @@ impl Plan {
         if mode.map(String::as_str) == Some(Mode::Grey.name()) {
             ops.insert(0, Grayscale { num_output_channels: 1, like: Like::default() }.into());
         }
-        // Where numbers go is planned as for photos; what they become, their own form says.
+        // The geometry of numbers is planned as for photos; their own form decides the values.
         let image =
             ImagePlan::new(&name, view, &ops, if values.is_some() { DType::U8 } else { dtype }, format)?;
         if let Some(form) = values {
@@ -406,7 +406,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A column of numbers.
+    /// Adds a column of numbers.
     fn add_values(
         &mut self,
         field: usize,
@@ -431,13 +431,13 @@ impl Plan {
         Ok(())
     }
 
-    /// How a field's numbers come, if its mode says that they are no colours.
+    /// The form of a field's numbers, if its mode says that they are not colours.
     fn value_form(&self, name: &str) -> Result<Option<ValueForm>> {
         let options = &self.options;
         let Some(mode) = options.modes.get(name) else { return Ok(None) };
         let mode = Mode::from_name(mode).ok_or_else(|| {
             let known = Mode::ALL.map(|mode| format!("\"{}\"", mode.name())).join(", ");
-            Error::option("mode", format!("{name}: \"{mode}\" is none of {known}"))
+            Error::option("mode", format!("{name}: \"{mode}\" is not one of {known}"))
         })?;
         if matches!(mode, Mode::Rgb | Mode::Grey) {
             return Ok(None);
@@ -480,7 +480,7 @@ impl Plan {
         }
     }
 
-    /// Refuses batches that cannot be: better now, with the name of the culprit, than at the first one.
+    /// Refuses batches that are too large now, naming the column, instead of failing at the first batch.
     fn check_sizes(&self) -> Result<()> {
         let most = machine::memory_bytes();
         let rows = self.options.batch_size.min(self.sequence().positions(self.samples)).max(1);
@@ -502,7 +502,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Batches in flight: those ready ahead and the one being filled, within the memory budget.
+    /// Number of batches in flight: those ready ahead and the one being filled, within the memory budget.
     fn choose_depth(&self) -> Result<usize> {
         // Small batches need more of them in flight to keep all threads busy: at least four samples per thread.
         let enough = (4 * self.threads as u64).div_ceil(self.options.batch_size) as usize;
@@ -518,13 +518,13 @@ impl Plan {
         Ok(wanted.min(affordable))
     }
 
-    /// Batches in flight that the memory budget allows.
+    /// Number of batches in flight that the memory budget allows.
     fn affordable_depth(&self) -> usize {
         let Some(budget) = self.batches_budget() else { return usize::MAX };
         (budget / self.batch_bytes().max(1)).saturating_sub(2) as usize
     }
 
-    /// Batches in flight beyond which `auto_tune` does not go.
+    /// Largest number of batches in flight for `auto_tune`.
     pub(crate) fn most_depth(&self) -> usize {
         let limited = self.options.memory_budget.is_some() && self.has_ragged();
         if limited { self.depth } else { self.affordable_depth().min(64) }
@@ -558,7 +558,7 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
     }
 }
 
-/// An integer field's list: `ReplaceLabel` and nothing else.
+/// Checks an integer field's list: only `ReplaceLabel` is allowed.
 fn check_labels(name: &str, given: &FieldTransforms) -> Result<()> {
     let FieldTransforms::Single(list) = given else {
         return Err(Error::option("transforms", format!("'{name}' is not an image field: it has no views")));
@@ -573,7 +573,7 @@ fn check_labels(name: &str, given: &FieldTransforms) -> Result<()> {
     }
 }
 
-/// Unless the user names fields: all but the files' paths, which are for looking things up, not for training.
+/// The default fields: all except the files' paths, which are for lookups, not for training.
 fn usual_fields(all: &[FieldSpec]) -> Vec<usize> {
     let is_path =
         |field: &FieldSpec| field.kind == Kind::Text && field.name.rsplit('.').next() == Some("path");
@@ -615,12 +615,12 @@ fn threads(options: &LoaderOptions) -> usize {
     usable_cores()
 }
 
-/// Cores this process may use; honours CPU affinity and cgroup quotas.
+/// Number of cores this process may use; respects CPU affinity and cgroup quotas.
 pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Names for people, a digest of all parameters for certainty.
+/// Names of the transforms for people, and a digest of all parameters for exact comparison.
 fn transforms_in_words(options: &LoaderOptions) -> String {
     let names = |list: &[Transform]| list.iter().map(Transform::name).collect::<Vec<_>>().join(", ");
     let field = |(name, transforms): (&String, &FieldTransforms)| match transforms {
@@ -640,7 +640,7 @@ fn transforms_in_words(options: &LoaderOptions) -> String {
         let mixed = (&options.batch_transforms, options.repeats);
         exact.extend(serde_json::to_vec(&mixed).expect("transforms are plain data"));
     }
-    // A long list would make the state long; the digest tells it apart all the same.
+    // A long list would make the state long; the digest distinguishes it all the same.
     let words: String = words.chars().take(200).collect();
     if words.is_empty() { "none".to_owned() } else { format!("{words} #{}", digest(&exact)) }
 }

@@ -1,5 +1,5 @@
-//! The sampler a user asked for + the data set → a sequence of `order`: labels and image sizes are looked up here, so
-//! that `order` needs to know no data.
+//! Turns the user's sampler and the data set into a sequence of `order`. Labels and image sizes are looked up here, so
+//! that `order` does not depend on data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
 use crate::source::check_wanted;
 use crate::spec::{LoaderOptions, OnError, Sampler, Shuffle};
 
-/// A block should be worth a request to a disk or an object store, and a window of them must fit in memory twice: the one
-/// in use and the next, on its way from far away. From a loopback S3 server, blocks of half a MiB come at 0.6, of 1 MiB at
-/// 0.75 and of 4 MiB at 0.95 of the speed of 8 MiB.
+/// A block should be large enough for a request to a disk or an object store, and two windows of blocks must fit in
+/// memory: the current one and the next, which is being fetched. From a loopback S3 server, blocks of half a MiB reach
+/// 0.6, of 1 MiB 0.75 and of 4 MiB 0.95 of the speed of 8 MiB.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Blocks that are shuffled together: 256 MiB of data. On data sorted by class a batch of 256 then
-/// sees two thirds of the classes that a full shuffle shows it; with 32 blocks it was a seventh (`docs/order.md`).
+/// Number of blocks that are shuffled together: 256 MiB of data. On data sorted by class, a batch of 256 then
+/// contains two thirds of the classes that a full shuffle gives; with 32 blocks it was a seventh (`docs/order.md`).
 const WINDOW: u64 = 256;
 
-/// Positions in an epoch: what a 64-bit float counts exactly, and far from any overflow.
+/// Largest number of positions in an epoch: a 64-bit float counts it exactly, and it is far from any overflow.
 const MOST_POSITIONS: u64 = 1 << 53;
 
-/// Several data sets as one, with the sampler that draws from them by weight: give both to a
+/// Joins several data sets, and returns the sampler that draws from them by weight: pass both to a
 /// [`Loader`](crate::Loader). An epoch has `epoch_samples` samples; shares are exact.
 pub fn mix(parts: &[(Dataset, f64)], epoch_samples: u64) -> Result<(Dataset, Sampler)> {
     let datasets: Vec<Dataset> = parts.iter().map(|(dataset, _)| dataset.clone()).collect();
@@ -36,7 +36,7 @@ pub fn mix(parts: &[(Dataset, f64)], epoch_samples: u64) -> Result<(Dataset, Sam
     Ok((Dataset::concat(&datasets)?, sampler))
 }
 
-/// The sequence that `options` ask for.
+/// The sequence requested by `options`.
 pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence> {
     let length = dataset.len();
     let Some(sampler) = &options.sampler else {
@@ -85,7 +85,7 @@ pub(super) fn with_weights(sequence: &Sequence, weights: &[f64]) -> Result<Seque
     mixed(recipe.lengths.iter().sum(), recipe.lengths.clone(), weights, recipe.count)
 }
 
-/// The order for a saved state: short, and different for different orders.
+/// The order as text for a saved state: short, and different for different orders.
 pub(super) fn in_words(sequence: &Sequence, exact: &str) -> String {
     match sequence {
         Sequence::Sequential => "sequential".to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn in_words(sequence: &Sequence, exact: &str) -> String {
     }
 }
 
-/// Differs where samplers differ. Long lists are hashed as they lie in memory: this runs once per loader.
+/// Differs if samplers differ. Long lists are hashed as they are in memory: this runs once per loader.
 pub(super) fn sampler_digest(options: &LoaderOptions) -> String {
     match &options.sampler {
         Some(Sampler::Weighted { weights, num_samples, .. }) => {
@@ -149,7 +149,7 @@ fn blocks(dataset: &Dataset, block: Option<u64>, window: Option<u64>) -> Result<
     Ok(Sequence::Blocks { block, window: window.unwrap_or(WINDOW) })
 }
 
-/// As many samples as make [`BLOCK_BYTES`], from the lengths of a few.
+/// The number of samples that make up [`BLOCK_BYTES`], from the lengths of a few.
 fn usual_block(dataset: &Dataset) -> u64 {
     let probes = dataset.len().min(32);
     let fields = dataset.schema().fields.len();
@@ -233,9 +233,9 @@ fn labels(dataset: &Dataset, field: &str) -> Result<Vec<i64>> {
     (0..dataset.len()).map(&mut label).collect()
 }
 
-/// The bucket of every sample. Sizes come from the index where it has them; otherwise every image's header is read. A
-/// sample whose size nobody can tell is a bad one: it raises, or it is counted when its turn comes, in the bucket that has
-/// the most samples to take its place.
+/// The bucket of every sample. Sizes come from the index if it has them; otherwise every image's header is read. A
+/// sample whose size cannot be read is bad: it raises an error, or it is counted when it is reached, in the bucket with
+/// the most samples, which can replace it.
 fn bucket_numbers(
     dataset: &Dataset,
     field: Option<&str>,
@@ -266,7 +266,7 @@ fn bucket_numbers(
     Ok(found.into_iter().map(|bucket| bucket.unwrap_or(fullest)).collect())
 }
 
-/// The bucket with the most samples; of several, the first.
+/// The bucket with the most samples; the first of several.
 fn fullest(buckets: &[Option<u64>]) -> u64 {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     buckets.iter().flatten().for_each(|bucket| *counts.entry(*bucket).or_default() += 1);
@@ -282,7 +282,7 @@ fn image_field(dataset: &Dataset, name: Option<&str>) -> Result<usize> {
         ([only], _) => Ok(*only),
         (_, Some(name)) => Err(refuse(format!("there is no image field '{name}' to group by"))),
         ([], None) => Err(refuse("there is no image field to group by")),
-        (_, None) => Err(refuse("there are several image fields; say field=")),
+        (_, None) => Err(refuse("there are several image fields; set field=")),
     }
 }
 
@@ -309,7 +309,7 @@ fn image_size(
     Ok((size.height, size.width))
 }
 
-/// Where a sample is, under the number that the data set gives it.
+/// Location of a sample, with its number in the data set.
 fn locate(dataset: &Dataset, sample: u64) -> Location {
     dataset.format().locate(sample).seen_as(sample)
 }

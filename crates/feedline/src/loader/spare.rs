@@ -1,4 +1,4 @@
-//! For a consumer that goes on with the samples itself and may find them bad: substitutes, and the books.
+//! For a consumer that processes samples itself and may find them bad: substitutes, and the count of bad samples.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::batch::{Batch, Budget, Ring, Sealed, Take};
 use crate::error::{Error, Result, Stage};
 use crate::order::{Batches, Order, Sequence};
 
-/// What an epoch offers beside its batches. Independent of the [`Epoch`]: it may be used while another thread waits for
+/// Substitutes of an epoch. Independent of the [`Epoch`]: it may be used while another thread waits for
 /// the next batch.
 pub struct Spare {
     shared: Arc<Shared>,
@@ -24,14 +24,14 @@ impl fmt::Debug for Spare {
 }
 
 impl Epoch {
-    /// What this epoch offers to a consumer that finds samples bad.
+    /// Substitutes for samples of this epoch that the consumer finds bad.
     pub fn spare(&self) -> Spare {
         Spare { shared: self.shared.clone(), run: self.run.clone(), worker: Mutex::default() }
     }
 }
 
 impl Spare {
-    /// The error of a sample that the consumer could not transform; `field` if it was one of them.
+    /// The error of a sample that the consumer could not transform; `field` names the field, if one failed.
     pub fn error(&self, sample: u64, field: Option<&str>, reason: &str) -> Error {
         let place = self.run.locate(sample);
         let place = match field {
@@ -41,12 +41,12 @@ impl Spare {
         Error::sample(place, Stage::Transform, reason)
     }
 
-    /// A batch of one row: who takes the place of bad sample `sample` at try number `tries`, from 1. Made by the calling
+    /// A batch of one row: the substitute for bad sample `sample` at try number `tries`, from 1. Made by the calling
     /// thread.
     pub fn substitute(&self, sample: u64, tries: u64) -> Result<Batch> {
         self.shared.check_process()?;
         let candidate = self.candidate(sample, tries.saturating_sub(1) as usize);
-        let nobody = || self.error(sample, None, "the order has nobody else who could take its place");
+        let nobody = || self.error(sample, None, "the order has no other sample to replace it");
         let run = self.single(candidate.ok_or_else(nobody)?);
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         worker
@@ -66,7 +66,7 @@ impl Spare {
         }
     }
 
-    /// The `number`-th other sample among the candidates, each counted once, as the workers count them: an order may name
+    /// The `number`-th other sample among the candidates, each counted once, as the workers do: an order may contain
     /// the same sample many times.
     fn candidate(&self, bad: u64, number: usize) -> Option<u64> {
         let mut seen = vec![bad];
@@ -82,8 +82,8 @@ impl Spare {
         None
     }
 
-    /// Books samples that the consumer found bad in a batch of `rows` rows: each failure with its row, in order; `kept`
-    /// are the rows that hold a sample all the same. The error of the batch if there is one.
+    /// Records samples that the consumer found bad in a batch of `rows` rows: each failure with its row, in order;
+    /// `kept` are the rows that contain a sample all the same. Returns the batch's error, if there is one.
     pub fn book(&self, rows: usize, kept: Vec<usize>, failures: Vec<(usize, Error)>) -> Result<()> {
         let Some((_, last)) = failures.last().cloned() else { return Ok(()) };
         let lost = rows.saturating_sub(kept.len());
@@ -95,7 +95,7 @@ impl Spare {
         Err(Error::TooManyBadSamples { reason, last: Box::new(last) })
     }
 
-    /// A run over this sample alone.
+    /// A run over this sample only.
     fn single(&self, sample: u64) -> EpochRun {
         let whole = &*self.run;
         let sequence = Sequence::Listed([sample].into());

@@ -1,4 +1,4 @@
-//! Fields that move with an image: what columns they become, and how each row gets them.
+//! Fields that move with an image: their columns, and how each row is filled.
 
 use feedline_pixels::{Size, fit};
 
@@ -17,11 +17,11 @@ use crate::transform::{Boxes, Mover, Program, Role, read_boxes, refusal, write_b
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TargetPlan {
     pub(super) field: usize,
-    /// Which of the image's views.
+    /// Index of the image's view.
     pub(super) view: usize,
     pub(super) column: usize,
     pub(super) kind: TargetKind,
-    /// Whether it has one value per box and loses those of boxes that are dropped.
+    /// Whether it has one value per box and drops those of dropped boxes.
     pub(super) follows_boxes: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum TargetKind {
     },
     Boxes(Boxes),
     Keypoints,
-    /// A value per box, which does not move.
+    /// A value per box that does not move.
     PerBox(DType),
 }
 
@@ -42,7 +42,7 @@ fn refuse(field: &str, reason: impl std::fmt::Display) -> Error {
     Error::option("targets", format!("{field}: {reason}"))
 }
 
-/// Fields that targets take over: they are no columns of their own.
+/// Fields that are part of targets: they have no columns of their own.
 pub(super) fn following(all: &[FieldSpec], wanted: &[usize], options: &LoaderOptions) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     let mut add = |name: &str, by: &str| {
@@ -75,10 +75,10 @@ pub(super) fn following(all: &[FieldSpec], wanted: &[usize], options: &LoaderOpt
 }
 
 impl Plan {
-    /// Adds the columns of all targets; the images are there already.
+    /// Adds the columns of all targets; the images are already there.
     pub(super) fn add_targets(&mut self, dataset: &Dataset) -> Result<()> {
         let targets = self.options.targets.clone();
-        // Boxes first: others may lose what belongs to boxes that are dropped.
+        // Boxes first: other targets drop what belongs to dropped boxes.
         let mut ordered: Vec<_> = targets.iter().collect();
         ordered.sort_by_key(|(_, target)| !matches!(target.role, Role::Boxes(_)));
         let per_box = |name: &str| {
@@ -112,7 +112,7 @@ impl Plan {
         let Some(picture) = found else {
             return Err(refuse(
                 name,
-                format!("say of= which image it moves with; there are: {}", names.join(", ")),
+                format!("set of= to the image it moves with; there are: {}", names.join(", ")),
             ));
         };
         for (_, plan) in &self.pictures[picture].outputs {
@@ -124,7 +124,7 @@ impl Plan {
         Ok(picture)
     }
 
-    /// Adds a column for every view that says what was drawn.
+    /// Adds a column with the drawn parameters for every view.
     pub(super) fn add_params(&mut self, dataset: &Dataset) -> Result<()> {
         if !self.options.return_params {
             return Ok(());
@@ -145,7 +145,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The name of a column for a view of an image.
+    /// Name of a column for a view of an image.
     fn view_name(&self, dataset: &Dataset, picture: usize, view: usize, name: &str) -> String {
         let views = &self.pictures[picture];
         let image = &dataset.schema().fields[views.field].name;
@@ -268,7 +268,7 @@ fn first_json_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
     Ok(found.unwrap_or(DType::I64))
 }
 
-/// An array's numbers, whatever their type, with their shape.
+/// An array's numbers, converted from any type, with their shape.
 #[derive(Debug, Default)]
 struct Numbers {
     shape: Vec<u64>,
@@ -276,12 +276,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Values per row.
+    /// Number of values per row.
     fn width(&self) -> usize {
         self.shape.get(1..).unwrap_or(&[]).iter().product::<u64>() as usize
     }
 
-    /// Rows.
+    /// Number of rows.
     fn rows(&self) -> usize {
         if self.values.is_empty() { 0 } else { self.shape[0] as usize }
     }
@@ -322,12 +322,12 @@ fn flatten(json: &serde_json::Value, depth: usize, into: &mut Numbers) -> Result
     }
 }
 
-/// Makes the rows of targets; keeps scratch memory.
+/// Fills the rows of targets; keeps scratch memory.
 #[derive(Debug)]
 pub(super) struct TargetRunner {
     labels: LabelRunner,
     mover: Mover,
-    /// Which of the last boxes are left, and how many there were.
+    /// Indices of the last boxes that remain, and the number there was.
     kept: (Vec<usize>, usize),
     plane: Vec<u8>,
 }
@@ -342,7 +342,7 @@ impl TargetRunner {
         }
     }
 
-    /// Puts one target of a sample, whose image has this size, into its row.
+    /// Writes one target of a sample, whose image has this size, into its row.
     pub(super) fn put(
         &mut self,
         run: &EpochRun,
@@ -411,7 +411,7 @@ impl TargetRunner {
         labels.run(found, image, program, (fill, kind), room).map_err(bad)
     }
 
-    /// A plane for each box, of those that are left.
+    /// Transforms one plane per remaining box.
     fn stack(
         &mut self,
         buffer: &SampleBuffer,
@@ -440,7 +440,7 @@ impl TargetRunner {
         Ok((out, vec![chosen.len() as u64, u64::from(height), u64::from(width)]))
     }
 
-    /// Which of `count` values stay.
+    /// Indices of the values that are kept out of `count`.
     fn chosen(&self, target: &TargetPlan, count: usize) -> Result<Vec<usize>, String> {
         if !target.follows_boxes {
             return Ok((0..count).collect());
@@ -472,7 +472,7 @@ impl TargetRunner {
         Ok(written.map(|value| value as f32).collect())
     }
 
-    /// Points are pixels: (0, 0) is the middle of the first one.
+    /// Points are in pixels: (0, 0) is the centre of the first one.
     fn keypoints(
         &mut self,
         buffer: &SampleBuffer,
@@ -556,7 +556,7 @@ fn plane_of<'a>(
     }
 }
 
-/// Puts what was drawn into its row.
+/// Writes the drawn parameters into their row.
 pub(super) fn put_params(run: &EpochRun, row: &mut RowMut<'_>, column: usize, params: &str) -> Result<()> {
     put_ragged(run, row, column, &[params.len() as u64], params.as_bytes())
 }

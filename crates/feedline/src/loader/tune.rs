@@ -1,31 +1,31 @@
-//! `auto_tune`: threads and read-ahead from what the last epoch showed. Neither changes what batches hold.
+//! `auto_tune`: chooses threads and read-ahead from the last epoch's times. Neither changes the content of batches.
 
-/// What may be turned.
+/// What `auto_tune` may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Worker threads.
+    /// Number of worker threads.
     pub(crate) threads: usize,
-    /// Batches in flight.
+    /// Number of batches in flight.
     pub(crate) depth: usize,
 }
 
-/// Time spent, in seconds, since the setting was last looked at.
+/// Time spent, in seconds, since the last look at the setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
-    /// The consumer waited for batches.
+    /// Time the consumer waited for batches.
     pub(crate) consumer_wait: f64,
-    /// The consumer did something else.
+    /// Time the consumer did something else.
     pub(crate) consumer_busy: f64,
-    /// Workers had nothing to do, all of them together.
+    /// Time workers had nothing to do, summed over all.
     pub(crate) workers_idle: f64,
-    /// Workers waited for storage.
+    /// Time workers waited for storage.
     pub(crate) workers_read: f64,
-    /// Workers computed.
+    /// Time workers computed.
     pub(crate) workers_busy: f64,
 }
 
 impl Seen {
-    /// What was added since `before`.
+    /// Difference to `before`.
     pub(crate) fn since(self, before: Seen) -> Seen {
         Seen {
             consumer_wait: self.consumer_wait - before.consumer_wait,
@@ -42,11 +42,11 @@ impl Seen {
 pub(crate) struct Limits {
     /// Cores this process may use.
     pub(crate) cores: usize,
-    /// Batches in flight that the memory budget allows.
+    /// Number of batches in flight that the memory budget allows.
     pub(crate) depth: usize,
 }
 
-/// The setting to try next: one step in the direction of what limits the speed.
+/// The setting to try next: one step towards removing the bottleneck.
 pub(crate) fn next(now: Setting, seen: Seen, limits: Limits) -> Setting {
     let consumer = seen.consumer_wait + seen.consumer_busy;
     let workers = seen.workers_idle + seen.workers_read + seen.workers_busy;
@@ -55,15 +55,15 @@ pub(crate) fn next(now: Setting, seen: Seen, limits: Limits) -> Setting {
     }
     let (idle, reading) = (seen.workers_idle / workers, seen.workers_read / workers);
     if seen.consumer_wait < 0.02 * consumer {
-        // Batches are ready when asked for. Threads that mostly idle take cores from the training.
+        // Batches are ready when requested. Threads that mostly idle take cores from the training.
         let spare = idle > 0.5 && now.threads > 1;
         return Setting { threads: now.threads - usize::from(spare), ..now };
     }
     if idle > 0.2 {
-        // The consumer waits though workers idle: it comes in bursts, so more must be ready.
+        // The consumer waits although workers idle: it requests batches in bursts, so more must be ready.
         return Setting { depth: (now.depth * 2).min(limits.depth).max(now.depth), ..now };
     }
-    // Threads that wait for storage need no core each.
+    // Threads that wait for storage do not need a core each.
     let most = if reading > 0.5 { 4 * limits.cores } else { limits.cores };
     Setting { threads: (now.threads + now.threads.div_ceil(2)).min(most).max(now.threads), ..now }
 }

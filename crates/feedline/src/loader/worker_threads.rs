@@ -1,7 +1,7 @@
 //! A set of threads that work on one run at a time, and how they end.
 //!
-//! A thread inside a system call that never returns (a dead network file system) cannot be stopped. Nobody waits for one
-//! for longer than he says: what is left then is left behind, and ends by itself should the call ever return.
+//! A thread inside a system call that never returns (a dead network file system) cannot be stopped. Every wait has a
+//! limit: after it, the thread is abandoned, and ends by itself if the call ever returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use super::stats::Totals;
 use super::workers::{EpochRun, Worker};
 use crate::error::{Error, Result};
 
-/// Threads and the way to give them work. Dropping it tells them to end and waits for none.
+/// A set of threads and the channels that give them work. Dropping it ends the threads without waiting.
 #[derive(Debug)]
 pub(crate) struct WorkerThreads {
     senders: Vec<Sender<Arc<EpochRun>>>,
     leaving: Leaving,
-    /// Threads that have not yet come back from their last run.
+    /// Number of threads that have not finished their last run.
     busy: Arc<AtomicUsize>,
 }
 
@@ -47,24 +47,24 @@ impl WorkerThreads {
         self.senders.len()
     }
 
-    /// Gives all threads this run, to be taken up as soon as they are done with the last one.
+    /// Gives this run to all threads; each starts it when its last run is finished.
     pub(crate) fn start(&self, run: &Arc<EpochRun>) {
         for sender in &self.senders {
             self.busy.fetch_add(1, Ordering::Relaxed);
             if sender.send(run.clone()).is_err() {
-                // A thread that is gone panicked outside any sample; the run is closed then (see `Worker::run`).
+                // The thread panicked outside any sample; the run is closed then (see `Worker::run`).
                 self.busy.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// Whether all threads come back from their last run within `patience`. They do within a sample's time, unless one
+    /// Whether all threads finish their last run within `patience`. They do within a sample's time, unless one
     /// is stuck.
     pub(crate) fn is_free_within(&self, patience: Duration) -> bool {
         poll(Instant::now() + patience, || self.busy.load(Ordering::Relaxed) == 0)
     }
 
-    /// Tells the threads to end.
+    /// Ends the threads.
     pub(crate) fn retire(mut self) -> Leaving {
         let none = Leaving { handles: Vec::new(), process: self.leaving.process };
         std::mem::replace(&mut self.leaving, none)
@@ -74,13 +74,13 @@ impl WorkerThreads {
 impl Drop for WorkerThreads {
     fn drop(&mut self) {
         if self.leaving.process != std::process::id() {
-            // After a fork the other ends exist only in the parent, and so does whoever held their locks.
+            // After a fork, the other ends, and the holders of their locks, exist only in the parent.
             std::mem::forget(std::mem::take(&mut self.senders));
         }
     }
 }
 
-/// Threads that were told to end.
+/// Threads that are ending.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     handles: Vec<JoinHandle<()>>,
@@ -88,12 +88,12 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// How many are still there, as when last looked at.
+    /// Number of threads that were alive at the last check.
     pub(crate) fn len(&self) -> usize {
         self.handles.len()
     }
 
-    /// Waits for them until `deadline`; gives how many are still there.
+    /// Waits for them until `deadline`; returns how many are still alive.
     pub(crate) fn wait_until(&mut self, deadline: Instant) -> usize {
         if self.process != std::process::id() {
             return 0;
@@ -111,13 +111,13 @@ impl Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // After a fork the threads exist only in the parent; there is nothing to let go of.
+            // After a fork, the threads exist only in the parent; there is nothing to release.
             std::mem::forget(std::mem::take(&mut self.handles));
         }
     }
 }
 
-/// Looks again and again, at first often, until `done` or the time is up.
+/// Checks repeatedly, at first often, until `done` or the deadline.
 fn poll(deadline: Instant, done: impl Fn() -> bool) -> bool {
     let mut pause = Duration::from_micros(20);
     while !done() {

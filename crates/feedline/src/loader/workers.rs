@@ -1,4 +1,4 @@
-//! Threads that make samples: claim a row, read, decode, transform, write it where it belongs.
+//! Threads that make samples: claim a row, read, decode, transform, write the result into the batch.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,10 +26,10 @@ use crate::transform::{Params, Program, SampleKey};
 /// Separates the draws of a sample's repetitions from all other uses of the seed.
 const REPETITION: u64 = 0x61_6761_696e; // "again"
 
-/// A bad sample's row is offered to this many substitutes before it stays empty.
+/// Number of substitutes tried for a bad sample before its row stays empty.
 const SUBSTITUTES: usize = 16;
 
-/// So many candidates are looked at to find them: an order may name the same sample many times.
+/// Number of candidates examined to find them: an order may contain the same sample many times.
 pub(super) const CANDIDATES: u64 = 64;
 
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.
@@ -39,41 +39,41 @@ pub(crate) struct EpochRun {
     pub(crate) plan: Arc<Plan>,
     pub(crate) pool: Pool,
     pub(crate) ring: Ring<Filling>,
-    /// Bounds the values whose size is not known beforehand.
+    /// Limits values whose size is not known beforehand.
     pub(crate) budget: Budget,
     pub(crate) order: Order,
     pub(crate) batches: Batches,
     pub(crate) epoch: u64,
-    /// Asks for bytes that are far away before they are needed.
+    /// Requests remote bytes before they are needed.
     pub(crate) ahead: Option<Prefetch>,
-    /// Set when nobody wants its batches any more.
+    /// Set when the batches are no longer wanted.
     pub(crate) given_up: Arc<AtomicBool>,
 }
 
-/// One thread's own things, kept from sample to sample and from epoch to epoch.
+/// A thread's own buffers, kept from sample to sample and from epoch to epoch.
 pub(super) struct Worker {
     counters: Arc<Counters>,
     sample: SampleBuffer,
-    /// For a second reading of one field while `sample` holds the row's other values.
+    /// For a second read of one field while `sample` holds the row's other values.
     probed: SampleBuffer,
     image: ImageDecoder,
     values: ValueDecoder,
-    /// A JPEG with the end marker that its file lacks.
+    /// A JPEG plus the end marker that is missing in its file.
     ended: Vec<u8>,
-    /// What was drawn for each view of the image at hand, and the passes for it.
+    /// Drawn parameters and passes for each view of the current image.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
     max_pixels: u64,
 }
 
-/// How an attempt to make a sample went.
+/// Result of an attempt to make a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is in its row.
+    /// The sample is in its row.
     Done,
-    /// It cannot be made.
+    /// The sample is bad.
     Bad,
-    /// Storage failed: nobody knows.
+    /// Storage failed, so it is unknown whether the sample is bad.
     Unread,
 }
 
@@ -92,10 +92,10 @@ impl Worker {
         }
     }
 
-    /// Works on one run after the other; takes itself off `busy` after each.
+    /// Works on one run after the other; decrements `busy` after each.
     pub(super) fn run(mut self, runs: &Receiver<Arc<EpochRun>>, busy: &AtomicUsize) {
         while let Ok(run) = runs.recv() {
-            // Samples catch their own panics; one that comes here is a bug in the loader itself. Nobody must wait for
+            // Samples catch their own panics, so a panic here is a bug in the loader itself. Nobody may wait for
             // this thread then.
             let work = || while_wanted(&run.given_up, || self.make_rows(&run));
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// Makes the rows of a claim, and mixes them where that was asked for.
+    /// Makes the rows of a claim, and mixes them if requested.
     fn fill_group(&mut self, run: &EpochRun, filling: &Filling, claim: &Claim) {
         let first = run.batches.range(claim.batch).start + claim.row;
         if run.plan.mix.group == 1 {
@@ -144,7 +144,7 @@ impl Worker {
         }
         let mut members: Vec<Member<'_>> =
             (first..).zip(filling.rows(claim)).map(|(position, row)| Member { position, row }).collect();
-        // A short last batch may have been dealt out so that partners are elsewhere: they are made here as well.
+        // In a short last batch, partners may be on another rank: they are made here as well.
         let others = run.plan.mix.absent(&members, run.batches.positions);
         let elsewhere = run.elsewhere(claim.batch, &others);
         let all = Claim { batch: claim.batch, row: 0, rows: others.len() as u64 };
@@ -175,7 +175,7 @@ impl Worker {
         }
     }
 
-    /// Offers the row of a bad sample to one candidate after the other.
+    /// Tries one candidate after the other for the row of a bad sample.
     fn replace(&mut self, run: &EpochRun, bad: u64, position: u64, row: &mut RowMut<'_>) {
         let mut tried = vec![bad];
         for number in 0..CANDIDATES {
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Tries to put `sample` into the row, and notes in it how that went.
+    /// Tries to put `sample` into the row, and records the result there.
     fn attempt(&mut self, run: &EpochRun, sample: u64, position: u64, row: &mut RowMut<'_>) -> Fate {
         let key = run.key(sample, position);
         let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, key, row))) {
@@ -202,7 +202,7 @@ impl Worker {
             }
             Ok(Err(error)) => error,
             Err(panic) => {
-                // Scratch may be half-changed; start afresh.
+                // Scratch memory may be inconsistent, so it is created again.
                 *self = Worker::new(self.counters.clone(), self.max_pixels);
                 Error::sample(run.locate(sample), Stage::Decode, panic_text(&*panic))
             }
@@ -235,7 +235,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Puts anything but a decoded image into its row. Gives the number of stored bytes it read itself.
+    /// Puts any value except a decoded image into its row. Returns the number of stored bytes that it read itself.
     fn value(
         &mut self,
         run: &EpochRun,
@@ -288,7 +288,7 @@ impl Worker {
         Ok(0)
     }
 
-    /// A label as shares of classes.
+    /// Writes a label as shares of classes.
     fn soft_label(
         &self,
         run: &EpochRun,
@@ -305,7 +305,7 @@ impl Worker {
         })
     }
 
-    /// Bytes straight from storage into the batch, or through scratch where lengths were not known for all rows.
+    /// Reads bytes straight from storage into the batch, or through scratch memory if not all lengths were known.
     fn direct(
         &mut self,
         run: &EpochRun,
@@ -403,7 +403,7 @@ impl Worker {
     }
 }
 
-/// Decodes an image of numbers and moves it as the programs of its views say.
+/// Decodes an image of numbers and moves it with the programs of its views.
 fn render_values(
     run: &EpochRun,
     values: &mut ValueDecoder,
@@ -416,7 +416,7 @@ fn render_values(
     let begun = Instant::now();
     let file = opened.file().ok_or_else(|| {
         let reason =
-            "its pack keeps colours alone, no file; pack it as it is, or ask for RGB or L".to_owned();
+            "its pack stores only colours; pack it with image='as-is', or set mode to RGB or L".to_owned();
         feedline_pixels::Error::Unsupported { codec: "image", reason }
     })?;
     values.decode(file, form)?;
@@ -448,7 +448,7 @@ fn render(
     views: &Views,
 ) -> feedline_pixels::Result<Spent> {
     let mode = run.plan.options.decode;
-    // Where the result's room is taken for this sample alone, what cannot be decoded must not cost it.
+    // If the memory of the result is taken for this sample only, an image that cannot be decoded must not take it.
     let roomy = |plan: usize| run.plan.images[plan].output().is_some() || opened.streams();
     if let ([(column, plan)], [_]) = (&views.outputs[..], planned)
         && roomy(*plan)
@@ -478,13 +478,13 @@ fn render(
     Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
 }
 
-/// Makes a reading error one of this sample.
+/// Turns a read error into an error of this sample.
 fn read_error(error: Error, run: &EpochRun, sample: u64) -> Error {
     error.of_sample(run.locate(sample), Stage::Read)
 }
 
 impl EpochRun {
-    /// Ends it: workers stop at their next row, waits for storage are given up where they can be.
+    /// Closes the run: workers stop at their next row, waits for storage are cancelled where possible.
     pub(crate) fn close(&self) {
         self.ring.close();
         self.budget.close();
@@ -505,7 +505,7 @@ impl EpochRun {
         let filling = Filling::new(number, samples.clone(), &self.plan.columns, &self.pool, planned);
         match filling {
             Ok(filling) => {
-                // Their memory is lent and not yet touched; rows are read into it once this fits.
+                // This memory is lent but not yet touched; rows are read into it once the budget admits it.
                 self.budget.book(number, filling.planned_bytes());
                 filling
             }
@@ -513,7 +513,7 @@ impl EpochRun {
         }
     }
 
-    /// What the draws for a sample at this position depend on. Its repetitions have draws of their own.
+    /// Key of the draws for a sample at this position. Its repetitions have their own draws.
     fn key(&self, sample: u64, position: u64) -> SampleKey {
         let options = &self.plan.options;
         let seed = match position % options.repeats {
@@ -523,7 +523,7 @@ impl EpochRun {
         SampleKey { seed, epoch: self.epoch, sample }
     }
 
-    /// Rows for samples of other ranks that those of this one are mixed with.
+    /// Rows for samples of other ranks that are mixed with samples of this one.
     fn elsewhere(&self, batch: u64, positions: &[u64]) -> Option<Filling> {
         if positions.is_empty() {
             return None;
@@ -532,12 +532,12 @@ impl EpochRun {
         Filling::new(batch, samples, &self.plan.columns, &self.pool, |_| None).ok()
     }
 
-    /// Books room for a value of `bytes` bytes, which exists twice while its batch is sealed.
+    /// Reserves memory for a value of `bytes` bytes, which exists twice while its batch is sealed.
     pub(super) fn book(&self, row: &RowMut<'_>, bytes: usize) {
         self.budget.book(row.batch(), 2 * bytes as u64);
     }
 
-    /// Where a sample is, under the number that batches show.
+    /// Location of a sample, with the number that batches show.
     pub(super) fn locate(&self, sample: u64) -> Location {
         self.dataset.format().locate(sample).seen_as(sample)
     }
@@ -555,7 +555,7 @@ fn stored_image(buffer: &SampleBuffer, field: usize) -> Option<StoredImage<'_>> 
     }
 }
 
-/// Gives `render` the row's bytes in an image column, and notes the shape where the column is ragged.
+/// Passes the row's bytes in an image column to `render`, and records the shape if the column is ragged.
 fn put_picture<T>(
     run: &EpochRun,
     row: &mut RowMut<'_>,
@@ -578,7 +578,7 @@ fn put_picture<T>(
     render(room)
 }
 
-/// Plans the passes. What each of them makes must be within the limit on images, as what the first one reads is.
+/// Plans the passes. The limit on pixels applies to what each pass makes, not only to what the first one reads.
 fn planned(
     params: &Params,
     image: feedline_pixels::Size,
@@ -593,7 +593,7 @@ fn planned(
     ))
 }
 
-/// Undecoded bytes are for other decoders, and none of them reads the compact form.
+/// Undecoded bytes are for other decoders, and no other decoder reads the compact form.
 fn refuse_compact(run: &EpochRun, sample: u64, field: usize) -> Result<()> {
     let stored = run.dataset.format().image_meta(sample, field);
     if stored.is_none_or(|meta| meta.encoding != ImageEncoding::Compact) {
@@ -623,7 +623,7 @@ fn put_bytes(
     copy_free(bytes, row, column)
 }
 
-/// Copies a value to where it has as much room as it needs.
+/// Copies a value into a row of unplanned length.
 fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
     let Room::Free(room) = row.ragged(column).0 else { unreachable!("the length was not planned") };
     room.clear();
@@ -661,7 +661,7 @@ fn put_array(
 pub(super) fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
     let name = &run.dataset.schema().fields[field].name;
     let place = run.locate(sample).with_field(name);
-    Error::sample(place, Stage::Read, "the sample lacks this field; leave it out with fields=[...]")
+    Error::sample(place, Stage::Read, "the sample has no value for this field; leave it out with fields=[...]")
 }
 
 pub(super) fn decode_error(

@@ -1,4 +1,4 @@
-//! Samples that meet: the rows of a group, made by one worker, are mixed while they are in its cache.
+//! Mixes samples: one worker makes the rows of a group and mixes them while they are in its CPU cache.
 
 mod mosaic;
 mod objects;
@@ -14,23 +14,23 @@ use crate::error::{Error, Result, Stage};
 use crate::spec::LoaderOptions;
 use crate::transform::{BatchTransform, Deed, MixKey, Soft};
 
-/// A row and where its sample stands in the epoch.
+/// A row and the position of its sample in the epoch.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) position: u64,
     pub(super) row: RowMut<'a>,
 }
 
-/// What is mixed, and how it lies.
+/// What is mixed, and how it is stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MixPlan {
     ops: Vec<BatchTransform>,
-    /// Rows that are made together.
+    /// Number of rows that are made together.
     pub(crate) group: u64,
     soft: Vec<Soft>,
-    /// Columns of images: what they are made of, how they lie.
+    /// Image columns: their row form and element type.
     images: Vec<(usize, RowForm, Dtype)>,
-    /// Columns of labels as shares.
+    /// Columns of soft labels (shares of classes).
     labels: Vec<usize>,
     /// Columns of masks.
     masks: Vec<(usize, RowForm)>,
@@ -41,7 +41,7 @@ fn refuse(reason: impl std::fmt::Display) -> Error {
 }
 
 impl MixPlan {
-    /// Checks what can be checked without the data.
+    /// Checks everything that does not depend on the data.
     pub(super) fn new(options: &LoaderOptions) -> Result<Self> {
         let ops = options.batch_transforms.clone();
         for (at, op) in ops.iter().enumerate() {
@@ -50,27 +50,27 @@ impl MixPlan {
         }
         let group = ops.iter().map(BatchTransform::group).max().unwrap_or(1);
         if !options.batch_size.is_multiple_of(group) {
-            let why = "samples that are mixed with each other lie in one batch of one rank";
+            let why = "samples that are mixed with each other must be in one batch of one rank";
             return Err(refuse(format!(
-                "batch_size {} is no multiple of {group}: {why}",
+                "batch_size {} is not a multiple of {group}: {why}",
                 options.batch_size
             )));
         }
         Ok(MixPlan { soft: soft_labels(&ops)?, ops, group, ..MixPlan::default() })
     }
 
-    /// The shares that this field becomes: place and number of classes.
+    /// The soft label that this field becomes: its place and its number of classes.
     pub(super) fn soft_label(&self, field: &str) -> Option<(usize, u64)> {
         let at = self.soft.iter().position(|soft| soft.label == field)?;
         Some((at, self.soft[at].classes))
     }
 
-    /// Writes a label as shares.
+    /// Writes a label as shares of classes.
     pub(super) fn write_soft(&self, soft: usize, label: i64, out: &mut [u8]) -> Result<(), String> {
         let Soft { classes, smoothing, .. } = &self.soft[soft];
         let place = u64::try_from(label).ok().filter(|label| label < classes);
         let Some(place) = place else {
-            return Err(format!("label {label} is none of {classes} classes (num_classes)"));
+            return Err(format!("label {label} is not one of {classes} classes (num_classes)"));
         };
         let off = (smoothing / *classes as f64) as f32;
         let on = (1.0 - smoothing + smoothing / *classes as f64) as f32;
@@ -80,7 +80,7 @@ impl MixPlan {
         Ok(())
     }
 
-    /// Positions that belong to the members' groups and are not among them.
+    /// Positions of the members' groups that are not among the members.
     pub(super) fn absent(&self, members: &[Member<'_>], positions: u64) -> Vec<u64> {
         let there = |position: u64| members.iter().any(|member| member.position == position);
         let mut absent = Vec::new();
@@ -97,7 +97,7 @@ impl MixPlan {
     }
 }
 
-/// How each label field becomes shares; all that ask for it must agree. Smoothing given once counts for all.
+/// How each label field becomes a soft label; all operations must agree. Smoothing given once applies to all.
 fn soft_labels(ops: &[BatchTransform]) -> Result<Vec<Soft>> {
     let mut found: Vec<Soft> = Vec::new();
     for soft in ops.iter().flat_map(BatchTransform::soft) {
@@ -114,7 +114,7 @@ fn soft_labels(ops: &[BatchTransform]) -> Result<Vec<Soft>> {
 }
 
 impl Plan {
-    /// Finds the columns that are mixed, and refuses what cannot be.
+    /// Finds the columns that are mixed, and refuses those that cannot be.
     pub(super) fn plan_mix(&mut self) -> Result<()> {
         if self.mix.ops.is_empty() {
             return Ok(());
@@ -193,7 +193,7 @@ impl Plan {
 }
 
 impl EpochRun {
-    /// Mixes the members of each group; they are in the order of their positions.
+    /// Mixes the members of each group, which are in the order of their positions.
     pub(super) fn mix(&self, members: &mut [Member<'_>]) {
         let group = self.plan.mix.group;
         for (place, op) in self.plan.mix.ops.iter().enumerate() {
@@ -231,7 +231,7 @@ impl EpochRun {
         for pair in unit.chunk_by_mut(|a, b| a.position / 2 == b.position / 2) {
             let [a, b] = pair else { continue };
             if !a.row.is_done() || !b.row.is_done() {
-                // Without its partner a sample stays as it is.
+                // Without its partner, a sample stays unchanged.
                 continue;
             }
             let deeds = (op.deed(self.mix_key(a.position, place)), op.deed(self.mix_key(b.position, place)));

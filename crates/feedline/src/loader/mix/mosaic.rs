@@ -1,4 +1,4 @@
-//! Four samples that meet at a point: each shows the part of itself that lies next to it.
+//! Joins four samples at a point: each fills one quarter with the part of itself that is next to the point.
 
 use feedline_pixels::{Region, Result, RowForm, Size, copy_box};
 
@@ -9,7 +9,7 @@ use crate::loader::targets::TargetKind;
 use crate::loader::workers::EpochRun;
 use crate::transform::{BatchTransform, Boxes, Deed};
 
-/// One quarter: which part of its sample, and where it goes.
+/// One quarter: the part of its sample, and its place in the result.
 #[derive(Clone, Copy, Debug)]
 struct Quarter {
     from: Region,
@@ -17,7 +17,7 @@ struct Quarter {
 }
 
 impl Quarter {
-    /// Quarter `number` (left to right, top to bottom) of an image whose point is at (x, y).
+    /// Quarter `number` (left to right, top to bottom) of an image whose centre point is at (x, y).
     fn new(number: usize, size: Size, (x, y): (u32, u32)) -> Self {
         let Size { width, height } = size;
         let (left, top) = (number.is_multiple_of(2), number / 2 == 0);
@@ -43,7 +43,7 @@ fn point(center: (f64, f64), size: Size) -> (u32, u32) {
 }
 
 impl EpochRun {
-    /// Makes mosaics of four members; fewer stay as they are.
+    /// Makes mosaics of four members; smaller groups stay unchanged.
     pub(super) fn mosaic(&self, op: &BatchTransform, place: u64, unit: &mut [Member<'_>]) -> Result<()> {
         if unit.len() != 4 || unit.iter().any(|member| !member.row.is_done()) {
             return Ok(());
@@ -134,7 +134,7 @@ fn join_dense(
     Ok(())
 }
 
-/// Adds the boxes that a quarter shows; gives which they were.
+/// Adds the boxes that are visible in a quarter; returns their indices.
 fn join_boxes(from: &Values, into: &mut Values, rules: &Boxes, size: Size, quarter: &Quarter) -> Vec<usize> {
     let (dx, dy) = quarter.shift();
     let [left, top, right, bottom] = quarter.edges();
@@ -160,7 +160,7 @@ fn join_boxes(from: &Values, into: &mut Values, rules: &Boxes, size: Size, quart
     kept
 }
 
-/// Adds points, moved; those that the quarter does not show lose their visibility.
+/// Adds moved points; those outside the quarter become invisible.
 fn join_points(from: &Values, into: &mut Values, chosen: &[usize], quarter: &Quarter) {
     let (dx, dy) = quarter.shift();
     let [left, top, right, bottom] = quarter.edges();

@@ -31,23 +31,23 @@ impl Values {
         }
     }
 
-    /// Values along the first dimension.
+    /// Number of values along the first dimension.
     pub(super) fn count(&self) -> usize {
         if self.bytes.is_empty() { 0 } else { self.shape.first().copied().unwrap_or(0) as usize }
     }
 
-    /// Bytes of one of them.
+    /// Bytes of one value.
     pub(super) fn each(&self) -> usize {
         self.bytes.len() / self.count().max(1)
     }
 
-    /// The bytes of number `at`.
+    /// Bytes of value number `at`.
     pub(super) fn one(&self, at: usize) -> &[u8] {
         let each = self.each();
         &self.bytes[at * each..(at + 1) * each]
     }
 
-    /// An empty value of the same form.
+    /// An empty value with the same shape.
     pub(super) fn none(&self) -> Self {
         let mut shape = self.shape.clone();
         if let Some(first) = shape.first_mut() {
@@ -56,7 +56,7 @@ impl Values {
         Values { bytes: Vec::new(), shape }
     }
 
-    /// Adds one value; the form of the first counts.
+    /// Adds one value; the first one determines the shape.
     pub(super) fn push(&mut self, one: &[u8], like: &Values) {
         if self.bytes.is_empty() {
             self.shape.clone_from(&like.shape);
@@ -71,7 +71,7 @@ impl Values {
     }
 }
 
-/// Numbers of a box in a row.
+/// Corners of a box in a row.
 pub(super) fn box_at(values: &Values, at: usize, rules: &Boxes, size: Size) -> [f64; 4] {
     let numbers = values.one(at).as_chunks::<4>().0;
     let number = |at: usize| numbers.get(at).map_or(0.0, |number| f64::from(f32::from_le_bytes(*number)));

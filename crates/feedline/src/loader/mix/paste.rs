@@ -1,4 +1,4 @@
-//! Objects of one sample pasted into the other: pixels where their masks are, and with them masks, boxes and labels.
+//! Pastes objects of one sample into another: the pixels under their masks, and with them masks, boxes and labels.
 
 use feedline_pixels::{Result, RowForm, Size, copy_marked};
 
@@ -12,7 +12,7 @@ use crate::random::Draw;
 use crate::transform::{BatchTransform, Boxes, CopyPaste, Deed};
 
 impl Plan {
-    /// Objects are pasted by their masks, one per box.
+    /// Checks that there is one mask per box, because objects are pasted by their masks.
     pub(super) fn check_paste(&self, paste: &CopyPaste) -> crate::error::Result<()> {
         let [views] = &self.pictures[..] else {
             return Err(refuse("CopyPaste: for data sets with one image"));
@@ -36,7 +36,7 @@ impl Plan {
     }
 }
 
-/// What a sample has before anything is pasted.
+/// Values of a sample before anything is pasted.
 struct Before {
     image: Vec<u8>,
     values: Vec<Values>,
@@ -86,7 +86,7 @@ impl EpochRun {
         }
         let marks = union(&other.values[stack], &chosen, size);
         copy_marked(form, &other.image, &marks, row.dense(*column))?;
-        // What is covered goes from the own masks; objects of which nothing is left go altogether.
+        // Covered pixels are removed from the sample's own masks; objects that are covered entirely are removed.
         let planes: Vec<Vec<u8>> = (0..own.values[stack].count())
             .map(|number| uncovered(own.values[stack].one(number), &marks))
             .collect();
@@ -115,7 +115,7 @@ impl EpochRun {
         Ok(())
     }
 
-    /// Which of the targets is the stack of masks that objects are pasted by.
+    /// Index of the target that contains the masks for pasting.
     fn stack_of(&self, targets: &[&TargetPlan]) -> Option<usize> {
         let ops = self.plan.options.batch_transforms.iter().flat_map(BatchTransform::each);
         let name = ops.into_iter().find_map(|op| match op {
@@ -149,7 +149,7 @@ fn uncovered(plane: &[u8], marks: &[u8]) -> Vec<u8> {
     left
 }
 
-/// A box made to fit what is left of its mask, where something was covered.
+/// Shrinks a box to what remains of its mask, if a part was covered.
 fn fitted(boxes: &Values, number: usize, plane: &[u8], rules: &Boxes, size: Size) -> Vec<u8> {
     let form =
         RowForm { size, channels: 1, bytes: plane.len() / (size.area() as usize).max(1), planes: true };
