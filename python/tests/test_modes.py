@@ -129,7 +129,7 @@ def test_bands(tmp_path, channels, dtype):
 
 def test_what_cannot_be_is_refused(tmp_path):
     colours = saved(Image.fromarray(picture(1, 8, 8)))
-    with pytest.raises(fl.SampleError, match="3 channels are no class indices"):
+    with pytest.raises(fl.SampleError, match="3 channels are not class indices"):
         loaded(colours, tmp_path / "a", mode="index")
     with pytest.raises(fl.OptionError, match="dtype"):
         loaded(colours, tmp_path / "b", mode="I;16", dtype="uint8")

@@ -1,9 +1,9 @@
-//! Which instruction set the kernels may use: found once, then passed along by value.
+//! Instruction sets of the kernels: detected once, then passed on by value.
 
 use std::sync::OnceLock;
 
-/// Calls a kernel of this module in the version for the level. Where there is none for NEON, the reference runs; with
-/// `avx512:` in front there is one for AVX-512, too, with `neon:` one for NEON, with `all:` one for each.
+/// Calls this module's kernel for the given level. If there is none for NEON, the reference runs. With the prefix
+/// `avx512:` there is one for AVX-512, too; with `neon:` one for NEON; with `all:` one for each.
 macro_rules! dispatch {
     ($level:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
         match $level {
@@ -61,18 +61,18 @@ pub enum CpuLevel {
     /// x86-64 with AVX2, FMA, F16C and BMI2 (Haswell, Zen and later).
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same with AVX-512 F, BW, VL and VBMI (Ice Lake, Zen 4 and later): for the few kernels where it pays, which are
+    /// The same with AVX-512 F, BW, VL and VBMI (Ice Lake, Zen 4 and later), used by the few kernels that gain from it:
     /// those that look bytes up in tables.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// 64-bit Arm with NEON (all of them).
+    /// 64-bit Arm with NEON, which every such CPU has.
     #[cfg(target_arch = "aarch64")]
     Neon,
 }
 
 impl CpuLevel {
-    /// The best level of this machine. `FEEDLINE_CPU=scalar` in the environment forces the reference kernels (`avx2`: those
-    /// of that level, where there are any), for comparing results and for narrowing down a suspected kernel bug.
+    /// The best level of this machine. `FEEDLINE_CPU=scalar` in the environment forces the reference kernels (`avx2`:
+    /// those of that level, if there are any), for comparing results and for tracking down a kernel bug.
     pub fn detect() -> Self {
         static LEVEL: OnceLock<CpuLevel> = OnceLock::new();
         *LEVEL.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Operations on whole images beyond those of every recipe; one folder each.
+//! Less common operations on whole images; one folder each.
 
 use crate::box_blur::{self, BoxLines};
 use crate::clahe::{self, Clahe, ClaheScratch};
@@ -9,7 +9,7 @@ use crate::patches::{self, Patches};
 use crate::sample::{self, Field, Sample};
 use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, histogram, recompress};
 
-/// One of them.
+/// One effect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -17,42 +17,42 @@ pub enum Effect {
     GaussianNoise(GaussianNoise),
     /// Black and white pixels.
     SaltAndPepper(SaltAndPepper),
-    /// A kernel over the image.
+    /// Convolution with a kernel.
     Filter(Kernel),
     /// Pillow's Gaussian blur of this radius.
     BoxBlur(f32),
-    /// Through JPEG of this quality.
+    /// JPEG compression and decompression with this quality.
     Recompress(u8),
     /// Adaptive equalisation.
     Clahe(Clahe),
-    /// Pieces in another order.
+    /// Patches in another order.
     Patches(Patches),
-    /// Boxes of one colour.
+    /// Filled boxes of one colour.
     Boxes(Boxes),
-    /// On a canvas, faded into a background.
+    /// Placed on a canvas and blended with a background.
     Scene(Scene),
-    /// Pixels at other places, as torch finds them.
+    /// Pixels sampled at other places, as torch's `grid_sample` does.
     Sample(Sample),
     /// Contrast as torchvision changes it on tensors.
     TensorContrast(f32),
     /// Autocontrast as torchvision does it to tensors.
     TensorAutocontrast,
-    /// Another image on top: bytes of red, green, blue, and of how much each pixel counts.
+    /// Another image on top: red, green, blue, and the opacity of each pixel.
     Overlay(Overlay),
 }
 
-/// An image that is laid over another of the same size.
+/// An image that is blended over another of the same size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overlay {
     /// Red, green, blue of every pixel, from 0 to 255.
     pub pixels: std::sync::Arc<[f32]>,
-    /// Its share, from 0 to 1, of every pixel.
+    /// Opacity of every pixel, from 0 to 1.
     pub shares: std::sync::Arc<[f32]>,
     /// Smallest and largest result.
     pub clamp: (u8, u8),
 }
 
-/// Scratch of all effects.
+/// Scratch memory of all effects.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     clahe: ClaheScratch,
@@ -64,7 +64,7 @@ pub(crate) struct Effects {
 }
 
 impl Effect {
-    /// The size of what it makes of an image of this size.
+    /// Size of the result for an image of this size.
     pub fn output(&self, before: Size) -> Size {
         match self {
             Effect::Scene(scene) => scene.canvas,
@@ -75,7 +75,7 @@ impl Effect {
 }
 
 impl Effects {
-    /// The same for red, green and blue bytes, if it is one that takes them.
+    /// The same for red, green and blue bytes, if the effect supports them.
     pub(crate) fn run_packed(
         &mut self,
         effect: &Effect,

@@ -1,39 +1,39 @@
-//! What can be wrong with encoded pixels.
+//! Errors of encoded pixels.
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why bytes did not become pixels. The engine adds which file and sample it was.
+/// Why bytes could not be decoded. The engine adds the file and the sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The first bytes are those of no image format we know.
+    /// The first bytes match no known image format.
     #[error("not an image: {0}")]
     UnknownFormat(String),
-    /// A known format, but a kind of it that no decoder here covers.
+    /// A known format, but a variant that no decoder here supports.
     #[error("unsupported {codec}: {reason}")]
     Unsupported {
         /// Short codec name, for example `jpeg`.
         codec: &'static str,
-        /// What is not covered.
+        /// What is not supported.
         reason: String,
     },
-    /// The bytes break the rules of their format.
+    /// The bytes violate their format.
     #[error("corrupt {codec} at byte {offset}: {reason}")]
     Corrupt {
         /// Short codec name, for example `jpeg`.
         codec: &'static str,
-        /// Where in the encoded bytes, as near as the decoder can tell.
+        /// Offset in the encoded bytes, as exactly as the decoder can tell.
         offset: u64,
         /// What is wrong there.
         reason: String,
     },
-    /// The bytes end before the image does.
+    /// The bytes end before the image is complete.
     #[error("truncated {codec}: {reason}")]
     Truncated {
         /// Short codec name, for example `jpeg`.
         codec: &'static str,
-        /// How far it got.
+        /// How much could be decoded.
         reason: String,
     },
     /// Decoding would need more memory than the limit allows (a decompression bomb, or a truly huge image).
@@ -43,16 +43,16 @@ pub enum Error {
         width: u32,
         /// Declared height.
         height: u32,
-        /// The limit in force.
+        /// The limit.
         limit: u64,
     },
-    /// The system has no memory left for this.
-    #[error("out of memory: {bytes} bytes are not to be had")]
+    /// The system has no more memory.
+    #[error("out of memory: {bytes} bytes could not be allocated")]
     OutOfMemory {
-        /// How many were asked for.
+        /// Number of bytes requested.
         bytes: u64,
     },
-    /// The caller asked for something that cannot be: an empty or outlying region, a short output buffer.
+    /// The caller passed something impossible: a region that is empty or outside, an output buffer that is too short.
     #[error("{0}")]
     Misuse(String),
 }

@@ -1,13 +1,13 @@
-//! Which pixels of an image end up where: crop box, size it is resized to, window of that, flips.
+//! Which source pixels become which output pixels: crop box, resized size, window, flips.
 //!
 //! Every classic recipe is one [`Geometry`]: `RandomResizedCrop` is a crop box resized to the output size;
-//! `Resize` + `CenterCrop` is the whole image resized, of which a window is wanted; `RandomCrop(padding)` is a window
-//! that sticks out of an image that is not resized at all.
+//! `Resize` + `CenterCrop` is a window of the whole resized image; `RandomCrop(padding)` is a window that extends
+//! beyond an image that is not resized.
 
 use crate::resize::{Axis, Filter};
 use crate::{Error, Region, Result, Size};
 
-/// A box in the resized image. It may stick out on any side; what lies outside is [`Geometry::fill`].
+/// A box in the resized image. It may extend beyond any side; pixels outside are [`Geometry::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Left edge; negative when the window begins left of the image.
@@ -26,7 +26,7 @@ impl Window {
         Window { x, y, width, height }
     }
 
-    /// The whole of an image.
+    /// The whole image.
     pub const fn whole(size: Size) -> Self {
         Window { x: 0, y: 0, width: size.width, height: size.height }
     }
@@ -47,13 +47,13 @@ impl Window {
         Window { x: x as i32, y: y as i32, width: size.width, height: size.height }
     }
 
-    /// Its width and height.
+    /// Width and height.
     pub const fn size(self) -> Size {
         Size { width: self.width, height: self.height }
     }
 }
 
-/// From source pixels to output pixels, whatever their values: crop, then resize, then window, then flips.
+/// Maps source pixels to output pixels: crop, then resize, then window, then flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Size of the source image.
@@ -63,7 +63,7 @@ pub struct Geometry {
     pub crop: Region,
     /// Size to which the crop box is resized.
     pub resized: Size,
-    /// Part of the resized image that is wanted; its size is the output's.
+    /// Part of the resized image that is returned; its size is the output's.
     pub window: Window,
     /// Red, green, blue of window pixels outside the resized image.
     pub fill: [u8; 3],
@@ -73,16 +73,16 @@ pub struct Geometry {
     pub flip_vertical: bool,
 }
 
-/// Sides up to which geometry is accepted: positions inside an axis then fit 32 bits with room for filter margins.
+/// Longest side that is accepted: positions then fit 32 bits, with space for filter margins.
 pub(crate) const MAX_SIDE: u32 = 1 << 24;
 
 impl Geometry {
-    /// The image as it is.
+    /// The unchanged image.
     pub const fn identity(image: Size) -> Self {
         Self::crop_resize(image, Region::whole(image), image)
     }
 
-    /// `crop` of the image, resized to `size`: `RandomResizedCrop` with its box drawn.
+    /// `crop` of the image, resized to `size`: `RandomResizedCrop` with a given box.
     pub const fn crop_resize(image: Size, crop: Region, size: Size) -> Self {
         Geometry {
             image,
@@ -95,7 +95,7 @@ impl Geometry {
         }
     }
 
-    /// The image resized to `resized`, and the middle `size` of that: `Resize` + `CenterCrop`.
+    /// The image resized to `resized`, and the centre `size` of it: `Resize` + `CenterCrop`.
     pub fn resize_center_crop(image: Size, resized: Size, size: Size) -> Self {
         Geometry {
             window: Window::center(resized, size),
@@ -103,7 +103,7 @@ impl Geometry {
         }
     }
 
-    /// The same, mirrored left to right or not.
+    /// Sets whether the output is mirrored left to right.
     pub const fn with_flip_horizontal(mut self, flip: bool) -> Self {
         self.flip_horizontal = flip;
         self
@@ -114,7 +114,7 @@ impl Geometry {
         self.window.size()
     }
 
-    /// An error unless boxes are non-empty, the crop lies inside the image and no side is absurd.
+    /// Returns an error unless boxes are non-empty, the crop is inside the image and all sides are within the limit.
     pub fn check(&self) -> Result<()> {
         self.crop.check_inside(self.image)?;
         let sides =
@@ -139,7 +139,7 @@ impl Geometry {
     }
 
     /// The part of the window that the resized image covers, in coordinates of the resized image; `None` if the
-    /// window lies wholly outside.
+    /// window is completely outside.
     pub fn covered(&self) -> Option<Region> {
         let clip = |start: i32, length: u32, limit: u32| {
             let first = i64::from(start).max(0);
@@ -152,7 +152,7 @@ impl Geometry {
     }
 
     /// The source pixels this output depends on, filter margins included; `None` if it is all fill. A decoder need
-    /// produce no others. The geometry must have passed [`check`](Self::check).
+    /// not produce any others. The geometry must have passed [`check`](Self::check).
     pub fn needed(&self, filter: Filter) -> Option<Region> {
         let covered = self.covered()?;
         let horizontal = Axis::new(filter, self.crop.width, self.resized.width);
@@ -162,7 +162,7 @@ impl Geometry {
         Some(Region::new(self.crop.x + left, self.crop.y + top, right - left, bottom - top))
     }
 
-    /// Whether pixels are only copied: the crop box already has the size it is to be resized to.
+    /// Whether pixels are only copied: the crop box already has the resized size.
     pub fn is_copy(&self) -> bool {
         self.crop.size() == self.resized
     }

@@ -1,8 +1,8 @@
 //! Encoded image bytes → pixels → tensor rows.
 //!
-//! This crate holds the mechanism and none of the policy: it gets slices and numbers, touches no file, starts no
-//! thread, draws no random number (noise is a function of the seed it is given), and gives the same bytes for the same input on every CPU. The engine (crate
-//! `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
+//! This crate is mechanism without policy: it takes slices and numbers, opens no file, starts no thread and draws no
+//! random number (noise is a function of the given seed). The same input gives the same bytes on every CPU. The engine
+//! (crate `feedline`) draws the crop box; this crate decodes that box, resizes it and writes the finished row.
 
 mod blend;
 mod blur;

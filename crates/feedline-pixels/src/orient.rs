@@ -1,11 +1,11 @@
-//! Which way up: the eight orientations of EXIF, for sizes, boxes and pixels.
+//! The eight EXIF orientations, for sizes, boxes and pixels.
 //!
-//! Two coordinate systems: *stored* is how pixels lie in the file, *upright* how people see them. An orientation is
-//! kept as three facts (axes swapped, stored x mirrored, stored y mirrored), from which everything follows.
+//! There are two coordinate systems: *stored*, as pixels are in the file, and *upright*, as people see them. An
+//! orientation is described by three flags: axes swapped, stored x mirrored, stored y mirrored.
 
 use crate::{ImageRef, Region, Result, Size, fit};
 
-/// How stored pixels must be turned to be upright, numbered as in EXIF.
+/// How stored pixels must be rotated to be upright, numbered as in EXIF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Orientation {
@@ -41,7 +41,7 @@ impl Orientation {
         Orientation::Turn270,
     ];
 
-    /// From EXIF's number; anything but 2..=8 is upright, as Pillow has it.
+    /// From EXIF's number; anything but 2..=8 is upright, as in Pillow.
     pub fn from_exif(number: u32) -> Self {
         let index = number.wrapping_sub(1) as usize;
         Self::ALL.get(index).copied().unwrap_or_default()
@@ -74,18 +74,18 @@ impl Orientation {
         )
     }
 
-    /// Size of the upright image, from the stored one, and the other way round.
+    /// Size of the upright image from the stored one, or the reverse.
     pub const fn turn_size(self, size: Size) -> Size {
         if self.swaps_axes() { Size::new(size.height, size.width) } else { size }
     }
 
-    /// The stored box that holds an upright box. `stored` is the stored image's size.
+    /// The stored box that contains an upright box. `stored` is the stored image's size.
     pub const fn to_stored(self, upright: Region, stored: Size) -> Region {
         let box_ = if self.swaps_axes() { swap(upright) } else { upright };
         self.mirror(box_, stored)
     }
 
-    /// The upright box that holds a stored box. `stored` is the stored image's size.
+    /// The upright box that contains a stored box. `stored` is the stored image's size.
     pub const fn to_upright(self, box_: Region, stored: Size) -> Region {
         let mirrored = self.mirror(box_, stored);
         if self.swaps_axes() { swap(mirrored) } else { mirrored }
@@ -101,8 +101,8 @@ impl Orientation {
         box_
     }
 
-    /// Writes the pixels upright into `scratch` and returns them; stored pixels that are upright already are returned
-    /// as they are.
+    /// Writes the upright pixels into `scratch` and returns them; returns the stored pixels if they are upright
+    /// already.
     pub fn apply<'a>(self, image: ImageRef<'a>, scratch: &'a mut Vec<u8>) -> Result<ImageRef<'a>> {
         if self == Orientation::Upright {
             return Ok(image);
@@ -124,8 +124,8 @@ impl Orientation {
         })
     }
 
-    /// Goes over squares of 16 × 16 pixels: with swapped axes every pixel of an upright row comes from another stored
-    /// row, and 16 of those lines stay in the L1 cache where a whole column would not.
+    /// Works on squares of 16 × 16 pixels: with swapped axes, every pixel of an upright row comes from another stored
+    /// row, and 16 of those lines fit in the L1 cache, while a whole column does not.
     fn turn<const BYTES: usize>(self, image: ImageRef<'_>, out: &mut [u8]) {
         const SQUARE: usize = 16;
         let size = self.turn_size(image.size);
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::PixelLayout;
 
-    /// A 3 × 2 image whose pixels are numbered 0 1 2 / 3 4 5, and what `ImageOps.exif_transpose` makes of it.
+    /// A 3 × 2 image whose pixels are numbered 0 1 2 / 3 4 5, and its `ImageOps.exif_transpose`.
     #[test]
     fn turns_as_pillow() {
         let pixels: Vec<u8> = (0..6).flat_map(|n| [n, n, n]).collect();

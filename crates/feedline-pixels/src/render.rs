@@ -1,5 +1,5 @@
-//! From source pixels to a finished row of the batch: resize, flip, normalise and lay out in one go, a few rows at a
-//! time, so that a pixel that left the decoder is still in the cache when it becomes a tensor element.
+//! From source pixels to a finished row of the batch: resize, flip, normalise and lay out in one pass, a few rows at a
+//! time, so that decoded pixels are still in the cache when they become tensor elements.
 
 use crate::colour::RowOp;
 use crate::normalize::{Finish, Writer};
@@ -25,7 +25,7 @@ use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Result, Size};
 pub struct Renderer {
     level: CpuLevel,
     resizer: Resizer,
-    /// One output row with its fill, for windows that stick out of the image.
+    /// One output row with its fill, for windows that extend beyond the image.
     padded: Vec<u8>,
     /// One output row while operations change it.
     line: Vec<u8>,
@@ -38,18 +38,18 @@ impl Default for Renderer {
 }
 
 impl Renderer {
-    /// A renderer with the best kernels of this machine.
+    /// Creates a renderer with the best kernels of this machine.
     pub fn new() -> Self {
         Self::with_level(CpuLevel::detect())
     }
 
-    /// A renderer with the kernels of this level, or the reference if this machine cannot run them.
+    /// Creates a renderer with the kernels of this level, or the reference if this machine cannot run them.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
         Renderer { level, resizer: Resizer::new(level), padded: Vec::new(), line: Vec::new() }
     }
 
-    /// Renders from pixels that are all there. `origin` is where their upper left corner lies in the image; they must
+    /// Renders from decoded pixels. `origin` is the position of their upper left corner in the image; they must
     /// cover [`Geometry::needed`].
     pub fn render_image(
         &mut self,
@@ -65,7 +65,7 @@ impl Renderer {
         rendering.finish()
     }
 
-    /// Begins a rendering that gets its rows from a decoder, strip by strip. `out` must be exactly
+    /// Starts a rendering that gets its rows from a decoder, strip by strip. `out` must be exactly
     /// [`Finish::output_bytes`] long.
     pub fn begin<'a>(
         &'a mut self,
@@ -77,7 +77,7 @@ impl Renderer {
         self.begin_with(geometry, filter, &[], finish, out)
     }
 
-    /// The same; every finished row goes through `rows` before it becomes tensor elements.
+    /// Like [`begin`](Self::begin); applies `rows` to every finished row before it becomes tensor elements.
     pub fn begin_with<'a>(
         &'a mut self,
         geometry: &Geometry,
@@ -94,7 +94,7 @@ impl Renderer {
         Ok(self.begin_into(geometry, filter, rows, Sink::Tensor(writer), out))
     }
 
-    /// The same; rows stay pixels, four bytes each, and `out` holds exactly the output's.
+    /// Like [`begin`](Self::begin); rows stay pixels of four bytes, and `out` has exactly the output's size.
     pub fn begin_pixels<'a>(
         &'a mut self,
         geometry: &Geometry,
@@ -140,14 +140,14 @@ fn check_output(length: usize, output: Size, wanted: usize, kind: impl std::fmt:
     )))
 }
 
-/// What rows become.
+/// Form of the finished rows.
 #[derive(Debug)]
 enum Sink {
     Tensor(Writer),
     Pixels,
 }
 
-/// Where finished rows go, and through what.
+/// Destination of finished rows, and the operations on them.
 #[derive(Debug)]
 struct Target<'a> {
     level: CpuLevel,
@@ -177,11 +177,11 @@ impl Target<'_> {
     }
 }
 
-/// Bytes that operations change one after the other while they are in the cache: whole pixels of three.
+/// Number of bytes that operations change one after the other while they are in the cache: whole pixels of three bytes.
 const PIECE: usize = 3 << 12;
 
 impl Target<'_> {
-    /// Writes bytes of red, green, blue to where they belong, byte `at` of the output.
+    /// Writes red, green, blue bytes at byte `at` of the output.
     fn write_packed(&mut self, source: &[u8], at: usize) {
         let out = &mut self.out[at..at + source.len()];
         let Some((first, rest)) = self.rows.split_first() else { return out.copy_from_slice(source) };
@@ -193,7 +193,7 @@ impl Target<'_> {
         }
     }
 
-    /// The same for a row that is to be mirrored.
+    /// The same for a mirrored row.
     fn write_mirrored(&mut self, source: &[u8], at: usize) {
         if self.rows.is_empty() {
             return mirror_rgb(self.level, source, &mut self.out[at..at + source.len()]);
@@ -206,7 +206,7 @@ impl Target<'_> {
     }
 }
 
-/// One rendering under way: push strips from top to bottom, then finish.
+/// A rendering in progress: push strips from top to bottom, then finish.
 #[derive(Debug)]
 #[must_use = "an output is complete only after `finish`"]
 pub struct Rendering<'a> {
@@ -218,8 +218,8 @@ pub struct Rendering<'a> {
 }
 
 impl Rendering<'_> {
-    /// Takes the next rows. `origin` is where their upper left corner lies in the image. Rows and columns outside
-    /// [`Geometry::needed`] are passed over; inside, rows must follow each other without a gap. Results do not depend
+    /// Takes the next rows. `origin` is the position of their upper left corner in the image. Rows and columns outside
+    /// [`Geometry::needed`] are ignored; inside, rows must follow each other without a gap. Results do not depend
     /// on how rows are split into strips.
     pub fn push(&mut self, origin: (u32, u32), strip: ImageRef<'_>) -> Result<()> {
         if self.stays_packed(strip) {
@@ -238,7 +238,7 @@ impl Rendering<'_> {
         })
     }
 
-    /// Whether three bytes a pixel come in, three go out, and nothing in between needs four.
+    /// Whether input and output have three bytes per pixel, and no step between needs four.
     fn stays_packed(&self, strip: ImageRef<'_>) -> bool {
         let bytewise = |op: &RowOp| matches!(op, RowOp::Table(_));
         let rows_do = match self.target.rows {
@@ -257,7 +257,7 @@ impl Rendering<'_> {
         let Some((first, strip)) = resizer.take_untouched(origin, strip)? else { return Ok(()) };
         let (row, count) = (strip.size.width as usize * strip.layout.bytes(), strip.size.height);
         if !*flip && !placement.flip_vertical && strip.stride == row {
-            // Rows lie side by side here and there: they are one long row.
+            // Rows are contiguous in source and output, so they can be treated as one long row.
             let at = placement.row(first) as usize * row;
             target.write_packed(&strip.bytes[..row * count as usize], at);
             return Ok(());
@@ -273,12 +273,12 @@ impl Rendering<'_> {
         Ok(())
     }
 
-    /// Whether every output row is written, so that no further source rows are of use.
+    /// Whether every output row is written, so that no further source rows are needed.
     pub fn is_complete(&self) -> bool {
         self.resizer.is_finished()
     }
 
-    /// Ends the rendering; an error if rows are missing.
+    /// Ends the rendering; returns an error if rows are missing.
     pub fn finish(self) -> Result<()> {
         if self.is_complete() {
             return Ok(());
@@ -286,7 +286,7 @@ impl Rendering<'_> {
         Err(Error::Misuse("the source rows ended before the output was complete".into()))
     }
 
-    /// Writes the rows that lie wholly outside the image, and prepares the margins of the others.
+    /// Writes the rows that are completely outside the image, and prepares the margins of the others.
     fn write_fill(&mut self, fill: [u8; 3]) {
         if !self.placement.is_padded {
             return;
@@ -304,14 +304,14 @@ impl Rendering<'_> {
     }
 }
 
-/// Where in the output the resized image lies, flips included.
+/// Position of the resized image in the output, flips included.
 #[derive(Clone, Copy, Debug)]
 struct Placement {
     width: usize,
     height: u32,
     /// First output column that the image covers.
     left: usize,
-    /// First output row that the image covers, and how many.
+    /// First output row that the image covers, and the number of rows.
     top: u32,
     rows: u32,
     flip_vertical: bool,
@@ -338,7 +338,7 @@ impl Placement {
         }
     }
 
-    /// The output row of a row of the covered part.
+    /// The output row for a row of the covered part.
     fn row(&self, row: u32) -> u32 {
         if self.flip_vertical { self.top + self.rows - 1 - row } else { self.top + row }
     }

@@ -1,11 +1,11 @@
-//! Memory whose size comes out of a file: taken by a path that can fail, never by one that aborts.
+//! Memory whose size comes from a file: allocation may fail, but never aborts.
 
 use crate::{Error, Result};
 
-/// Makes `buffer` exactly `length` elements long. What they are is unspecified: earlier content or `fill`.
+/// Makes `buffer` exactly `length` elements long. Their content is unspecified: earlier content or `fill`.
 pub fn fit<T: Clone>(buffer: &mut Vec<T>, length: usize, fill: T) -> Result<()> {
     if buffer.capacity() < length {
-        // Nothing of the old content is wanted: freeing it first halves the peak and saves the copy.
+        // The old content is not needed: freeing it first halves the peak and saves the copy.
         *buffer = Vec::new();
         buffer.try_reserve_exact(length).map_err(|_| Error::out_of_memory::<T>(length))?;
     }
@@ -13,7 +13,7 @@ pub fn fit<T: Clone>(buffer: &mut Vec<T>, length: usize, fill: T) -> Result<()> 
     Ok(())
 }
 
-/// Room for `more` elements behind what `buffer` holds.
+/// Reserves memory for `more` elements after the content of `buffer`.
 pub fn reserve<T>(buffer: &mut Vec<T>, more: usize) -> Result<()> {
     buffer.try_reserve(more).map_err(|_| Error::out_of_memory::<T>(more))
 }

@@ -42,12 +42,12 @@ impl Region {
         Region { x, y, width, height }
     }
 
-    /// The whole of an image.
+    /// The whole image.
     pub const fn whole(size: Size) -> Self {
         Region { x: 0, y: 0, width: size.width, height: size.height }
     }
 
-    /// Its width and height.
+    /// Width and height.
     pub const fn size(self) -> Size {
         Size { width: self.width, height: self.height }
     }
@@ -62,7 +62,7 @@ impl Region {
         self.y + self.height
     }
 
-    /// An error unless the box is non-empty and lies inside an image of this size.
+    /// Returns an error unless the box is non-empty and inside an image of this size.
     pub fn check_inside(self, size: Size) -> Result<()> {
         let right = u64::from(self.x) + u64::from(self.width);
         let bottom = u64::from(self.y) + u64::from(self.height);
@@ -80,7 +80,7 @@ impl Region {
     }
 }
 
-/// What the channels of an image's pixels mean.
+/// Meaning of an image's channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Channels {
@@ -91,12 +91,12 @@ pub enum Channels {
     Rgb,
     /// Five colour-opponent channels: floats.
     Lgn,
-    /// Two of them: light on dark, dark on light.
+    /// Two opponent channels: light on dark, dark on light.
     Magno,
 }
 
 impl Channels {
-    /// How many there are.
+    /// Number of channels.
     pub const fn count(self) -> usize {
         match self {
             Channels::Grey => 1,
@@ -107,7 +107,7 @@ impl Channels {
     }
 }
 
-/// What kind of number a sample is, in the machine's byte order.
+/// Number type of a channel, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Number {
     /// Bytes.
@@ -121,7 +121,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Size in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Number::U8 => 1,
@@ -131,14 +131,14 @@ impl Number {
     }
 }
 
-/// What a pixel is: its channels and how their bytes lie.
+/// Layout of a pixel: its channels and the order of their bytes.
 ///
-/// Decoders of photos and all filters work on the colour layouts ([`is_colour`](Self::is_colour)). The others hold
+/// Decoders of photos and all filters work on the colour layouts ([`is_colour`](Self::is_colour)). The others contain
 /// numbers that must not be blended (class indices) or that do not fit a byte; geometry moves them with
 /// [`Nearest`](crate::Nearest), which works on every layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
-    /// One byte: a class, or a place in a palette.
+    /// One byte: a class, or an index into a palette.
     Index8,
     /// One byte: grey.
     Grey8,
@@ -148,21 +148,21 @@ pub enum PixelLayout {
     GreyF32,
     /// Three bytes: red, green, blue.
     Rgb,
-    /// Four bytes: red, green, blue, and one that nobody reads (255). Resizes faster than three bytes.
+    /// Four bytes: red, green, blue, and an unused one (255). Resizes faster than three bytes.
     Rgbx,
     /// Four bytes: red, green, blue, opacity.
     Rgba,
-    /// Any other numbers side by side: grey with opacity, colours of 16 bits, bands of a satellite.
+    /// Any other numbers: grey with opacity, colours of 16 bits, bands of a satellite.
     Many {
-        /// How many.
+        /// Number of channels.
         channels: u8,
-        /// What they are.
+        /// Number type of the channels.
         number: Number,
     },
 }
 
 impl PixelLayout {
-    /// All of them, with two of the open kind, for tests that leave none out.
+    /// All layouts, with two examples of `Many`, for tests.
     pub const ALL: [PixelLayout; 9] = [
         PixelLayout::Index8,
         PixelLayout::Grey8,
@@ -186,7 +186,7 @@ impl PixelLayout {
         }
     }
 
-    /// Channels that mean something.
+    /// Number of channels that carry information.
     pub const fn channels(self) -> usize {
         match self {
             PixelLayout::Index8 | PixelLayout::Grey8 | PixelLayout::Grey16 | PixelLayout::GreyF32 => 1,
@@ -196,7 +196,7 @@ impl PixelLayout {
         }
     }
 
-    /// What kind of number its channels are.
+    /// Number type of the channels.
     pub const fn number(self) -> Number {
         match self {
             PixelLayout::Grey16 => Number::U16,
@@ -211,7 +211,7 @@ impl PixelLayout {
         matches!(self, PixelLayout::Rgb | PixelLayout::Rgbx | PixelLayout::Rgba)
     }
 
-    /// An error unless pixels begin with bytes of red, green and blue.
+    /// Returns an error unless pixels begin with bytes of red, green and blue.
     pub fn check_colour(self) -> Result<()> {
         if self.is_colour() {
             return Ok(());
@@ -229,12 +229,12 @@ pub struct ImageRef<'a> {
     pub size: Size,
     /// Bytes from one row's start to the next.
     pub stride: usize,
-    /// How a pixel's bytes lie.
+    /// Layout of a pixel.
     pub layout: PixelLayout,
 }
 
 impl<'a> ImageRef<'a> {
-    /// A view over `bytes`; an error if they are too few for the size.
+    /// Creates a view of `bytes`; returns an error if they are too few for the size.
     pub fn new(bytes: &'a [u8], size: Size, stride: usize, layout: PixelLayout) -> Result<Self> {
         check_length(bytes.len(), size, stride, layout)?;
         Ok(ImageRef { bytes, size, stride, layout })
@@ -254,7 +254,7 @@ impl<'a> ImageRef<'a> {
     }
 }
 
-/// Writable pixels, otherwise as [`ImageRef`].
+/// Writable pixels; otherwise like [`ImageRef`].
 #[derive(Debug)]
 pub struct ImageMut<'a> {
     /// The bytes; the last row may be shorter than `stride`.
@@ -263,12 +263,12 @@ pub struct ImageMut<'a> {
     pub size: Size,
     /// Bytes from one row's start to the next.
     pub stride: usize,
-    /// How a pixel's bytes lie.
+    /// Layout of a pixel.
     pub layout: PixelLayout,
 }
 
 impl<'a> ImageMut<'a> {
-    /// A view over `bytes`; an error if they are too few for the size.
+    /// Creates a view of `bytes`; returns an error if they are too few for the size.
     pub fn new(bytes: &'a mut [u8], size: Size, stride: usize, layout: PixelLayout) -> Result<Self> {
         check_length(bytes.len(), size, stride, layout)?;
         Ok(ImageMut { bytes, size, stride, layout })

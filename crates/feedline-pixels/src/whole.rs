@@ -1,5 +1,5 @@
-//! Operations that need the whole image at once: a mean, a histogram, neighbours, another place. They work on dense
-//! buffers of four bytes per pixel, which their caller keeps.
+//! Operations that need the whole image at once: for a mean, a histogram, neighbours, or another position. They work on
+//! dense buffers of four bytes per pixel, which their caller keeps.
 
 use crate::blur::{self, Gaussian, Lines};
 use crate::colour::RowOp;
@@ -7,7 +7,7 @@ use crate::effect::{Effect, Effects};
 use crate::warp::{self, Warp};
 use crate::{CpuLevel, ImageMut, ImageRef, PixelLayout, Region, Result, Size, fit, histogram, sharpen};
 
-/// How pixels outside an image are made when it is padded.
+/// How pixels outside an image are filled when it is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Border {
     /// The outermost pixel.
@@ -24,7 +24,7 @@ pub enum Border {
 pub enum WholeOp {
     /// Blended with the mean grey.
     Contrast(f32),
-    /// Flat histogram, channel by channel.
+    /// Histogram equalisation, channel by channel.
     Equalize,
     /// Stretched to black and white, channel by channel.
     Autocontrast,
@@ -34,14 +34,14 @@ pub enum WholeOp {
     Blur(Gaussian),
     /// Pixels added on the left, top, right and bottom.
     Pad([u32; 4], Border),
-    /// A box of one colour.
+    /// A box filled with one colour.
     Erase(Region, [u8; 3]),
-    /// One of the others.
+    /// One of the less common effects.
     Effect(Box<Effect>),
 }
 
 impl WholeOp {
-    /// The size of what it makes of an image of this size.
+    /// Size of the result for an image of this size.
     pub fn output(&self, before: Size) -> Size {
         match self {
             WholeOp::Pad(sides, _) => padded(before, *sides),
@@ -56,7 +56,7 @@ pub(crate) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Size {
     Size::new(longer(size.width, left, right), longer(size.height, top, bottom))
 }
 
-/// Does operations on whole images; owns the scratch memory.
+/// Runs operations on whole images; owns the scratch memory.
 #[derive(Debug)]
 pub struct WholeRunner {
     level: CpuLevel,
@@ -72,13 +72,13 @@ impl Default for WholeRunner {
 }
 
 impl WholeRunner {
-    /// A runner with the kernels of this level, or the reference if this machine cannot run them.
+    /// Creates a runner with the kernels of this level, or the reference if this machine cannot run them.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
         WholeRunner { level, lines: Lines::default(), effects: Effects::default(), spare: Vec::new() }
     }
 
-    /// Does `op` to a dense image of four bytes per pixel; gives its new size.
+    /// Applies `op` to a dense image of four bytes per pixel; returns its new size.
     pub fn run(&mut self, op: &WholeOp, pixels: &mut Vec<u8>, size: Size) -> Result<Size> {
         let level = self.level;
         match op {
@@ -110,8 +110,8 @@ impl WholeRunner {
         Ok(size)
     }
 
-    /// Does `op` to red, green and blue bytes without a detour through four bytes per pixel, if it is one that never asks
-    /// which channel a byte is. `to` has the output's size.
+    /// Applies `op` directly to red, green and blue bytes, if the operation treats all channels alike. `to` has the
+    /// output's size.
     pub fn run_packed(
         &mut self,
         op: &WholeOp,
@@ -135,7 +135,7 @@ impl WholeRunner {
         }
     }
 
-    /// Does operations on single pixels to a dense image of four bytes per pixel, row by row.
+    /// Applies operations on single pixels to a dense image of four bytes per pixel, row by row.
     pub fn rows(&self, ops: &[RowOp], pixels: &mut [u8], size: Size) {
         for row in pixels.chunks_exact_mut(size.width as usize * 4) {
             for op in ops {
@@ -162,7 +162,7 @@ impl WholeRunner {
     }
 }
 
-/// Writes `from` with pixels added to its sides; `to` is of the same layout and of that size.
+/// Writes `from` with pixels added to its sides; `to` has the same layout and the padded size.
 fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut ImageMut<'_>) {
     let (size, output, bytes) = (from.size, to.size, from.layout.bytes());
     let (first, row) = (left as usize * bytes, output.width as usize * bytes);
@@ -171,7 +171,7 @@ fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut I
         let row = to.row_mut(top + y);
         row[first..last].copy_from_slice(from.row(y));
     }
-    // Column by column, so that each is looked for once.
+    // Column by column, so that each source column is computed once.
     for x in (0..left).chain(left + size.width..output.width) {
         let column = (left + shown(i64::from(x) - i64::from(left), size.width, border)) as usize * bytes;
         let (stride, x) = (to.stride, x as usize * bytes);
@@ -189,7 +189,7 @@ fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut I
     }
 }
 
-/// Which of `length` rows or columns shows at `at`.
+/// Which of `length` rows or columns is repeated at `at`.
 pub(crate) fn shown(at: i64, length: u32, border: Border) -> u32 {
     let length = i64::from(length);
     let folded = match border {

@@ -1,13 +1,13 @@
 //! The `yuv420` encoding: raw pixels with halved colour resolution, half the size of raw RGB.
 //!
 //! A luma plane, then two chroma planes of half width and height (rounded up), all full-range BT.601 as in JPEG.
-//! Decoding interpolates chroma as libjpeg's fancy upsampling does, so a 4:2:0 photograph looks the same; colour edges of
-//! other sources are blurred by the halving.
+//! Decoding interpolates chroma as libjpeg's fancy upsampling does, so a 4:2:0 photograph looks the same; colour edges
+//! of other sources are blurred by the halving.
 
 use crate::jpeg::{color, upsample};
 use crate::{CpuLevel, Error, ImageRef, PixelLayout, Region, Result, Size};
 
-/// Rows that are handed to the sink at once: 16 rows of 500 pixels are 32 KB, an L1 cache.
+/// Number of rows passed to the sink at once: 16 rows of 500 pixels are 32 KB, an L1 cache.
 const STRIP: u32 = 16;
 
 /// Bytes of an image of this size.
@@ -75,13 +75,13 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder that uses the kernels of `level`.
+    /// Creates a decoder with the kernels of `level`.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
         Decoder { level, rows: Default::default(), doubled: Default::default(), strip: Vec::new() }
     }
 
-    /// Decodes the box `region` of an image of size `size` and hands its rows to `sink` in strips, top to bottom.
+    /// Decodes the box `region` of an image of size `size` and passes its rows to `sink` in strips, top to bottom.
     pub fn decode_region(
         &mut self,
         bytes: &[u8],
@@ -122,7 +122,7 @@ impl Decoder {
         let half = chroma(size);
         let (first, last) = (region.x / 2, (region.right() - 1) / 2 + 1);
         let near = y / 2;
-        // The further chroma row lies above an even row and below an odd one; beyond the edge the near row repeats.
+        // The farther chroma row is above an even row and below an odd one; beyond the edge, the near row repeats.
         let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(half.height - 1) };
         let count = (last - first) as usize;
         for plane in 0..2 {
@@ -143,7 +143,7 @@ impl Decoder {
     }
 }
 
-/// Samples `first..last` of a row with one more on either side, repeated at the edges, and room for whole groups.
+/// Samples `first..last` of a row with one more on either side, repeated at the edges, padded to whole groups.
 fn with_neighbours(row: &[u8], first: usize, last: usize, into: &mut Vec<u8>) {
     into.clear();
     into.push(row[first.saturating_sub(1)]);

@@ -484,10 +484,7 @@ impl LoaderOptions {
             return bad("prefetch", "must be between 1 and 4096".to_owned());
         }
         if self.num_workers > 4096 {
-            return bad(
-                "num_workers",
-                format!("{} threads are too many", self.num_workers),
-            );
+            return bad("num_workers", format!("{} threads are too many", self.num_workers));
         }
         if self.timeout.is_some_and(|t| t.is_nan() || t <= 0.0) {
             return bad("timeout", "must be a positive number of seconds".to_owned());

@@ -1,28 +1,28 @@
-//! Whether the bytes at hand can hold as many pixels as their header declares: asked before memory is taken for them.
+//! Checks whether the bytes can contain as many pixels as their header declares, before memory is allocated for them.
 //!
-//! Each bound is what the codec can reach at best on an empty image, so no file that decodes is refused.
+//! Each bound is the codec's best possible compression of an empty image, so no file that decodes is refused.
 
 use super::{Codec, Header, bmp, probe, qoi, sniff, tiff, webp};
 use crate::{Error, Result, Size, jpeg};
 
-/// Images of up to this many pixels are not looked at more closely: what they take (40 MB at most, with a float result)
-/// is no attack.
+/// Images of up to this many pixels are not checked: the memory they take (40 MB at most, with a float result) is
+/// no attack.
 const SMALL: u64 = 2 << 20;
 
-/// Nor are those with at least a byte for this many pixels: photographs have one for two to twenty.
+/// Images with at least a byte for this many pixels are not checked: photographs have one for two to twenty.
 const ORDINARY: u64 = 128;
 
-/// Deflate's best: 258 bytes for 2 bits.
+/// Deflate's best ratio: 258 bytes for 2 bits.
 const DEFLATE: u64 = 1032;
 
-/// LZW's best: a string of 4096 bytes for a code of 12 bits.
+/// LZW's best ratio: a string of 4096 bytes for a code of 12 bits.
 pub(super) const LZW: u64 = 2731;
 
-/// Pixels that a byte stands for at most, in codecs that have no bound of their own.
+/// Largest number of pixels per byte, for codecs without a bound of their own.
 #[cfg(any(feature = "jpeg-xl", feature = "jpeg-2000"))]
 const EVEN: u64 = 1 << 14;
 
-/// An error if `bytes`, said to be an image of `size` as stored, cannot hold that many pixels. Costs next to nothing unless
+/// Returns an error if `bytes` cannot contain an image of `size` as stored. Costs almost nothing unless
 /// the image is both large and improbable.
 pub fn check_amount(bytes: &[u8], size: Size) -> Result<()> {
     if size.area() <= SMALL {
@@ -44,7 +44,7 @@ pub fn check_amount(bytes: &[u8], size: Size) -> Result<()> {
     check_header(bytes, &header)
 }
 
-/// The same for an image whose header has been read.
+/// The same check for an image whose header has been read.
 pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
     let length = bytes.len() as u64;
     if header.size.area() <= SMALL.max(length * ORDINARY) {
@@ -58,10 +58,10 @@ pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
         Codec::WebP => webp::fewest_bytes(bytes, header.size),
         Codec::Bmp => bmp::fewest_bytes(bytes)?,
         Codec::Tiff => tiff::fewest_bytes(bytes)?,
-        // Plain numbers take more.
+        // Plain text numbers take more.
         Codec::Pnm => raw_bytes(header),
         Codec::Qoi => header.size.area() / qoi::LONGEST_RUN as u64,
-        // An even area takes next to nothing in these; what is larger than this is no photo.
+        // A flat area takes almost no bytes in these codecs; no photo is larger than this.
         #[cfg(feature = "jpeg-xl")]
         Codec::JpegXl => header.size.area() / EVEN,
         #[cfg(feature = "jpeg-2000")]
@@ -75,7 +75,7 @@ pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
     Err(Error::Truncated { codec: header.codec.name(), reason })
 }
 
-/// Bytes of the pixels as the file has them before compression, rounded down.
+/// Bytes of the pixels in the file before compression, rounded down.
 fn raw_bytes(header: &Header) -> u64 {
     let bits = u64::from(header.channels) * u64::from(header.bits);
     (u128::from(header.size.area()) * u128::from(bits) / 8).min(u128::from(u64::MAX)) as u64

@@ -1,5 +1,6 @@
-//! Windows and OS/2 bitmaps: 1 to 32 bits, run-length coded or not. Small enough to be written here, and what Pillow
-//! makes of odd files (runs past a row's end, missing pixels) is easier to follow than to get out of a library.
+//! Windows and OS/2 bitmaps: 1 to 32 bits, run-length coded or not. Written here because the format is small, and
+//! because Pillow's treatment of odd files (runs past a row's end, missing pixels) is easier to match than with a
+//! library.
 
 use super::{Codec, Header, Scratch, Stored, expand_palette};
 use crate::{Number, Orientation, PixelLayout, Result, Size, room};
@@ -16,7 +17,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     Ok(Header { codec: CODEC, size: bitmap.size, channels, bits, orientation: Orientation::Upright })
 }
 
-/// The fewest bytes that the pixels take. Run-length coded ones may be skipped, 255 rows by four bytes.
+/// The fewest bytes that the pixels can take. In run-length coded files, four bytes can skip 255 rows.
 pub(super) fn fewest_bytes(bytes: &[u8]) -> Result<u64> {
     let bitmap = Bitmap::parse(bytes)?;
     Ok(match bitmap.coding {
@@ -60,7 +61,7 @@ pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Store
         flip_rows(&mut scratch.samples, bitmap.size.width as usize);
     }
     let palette = bitmap.palette(bytes)?;
-    // As Pillow has it, a palette that is a ramp of greys means greys.
+    // As in Pillow, a palette that is a ramp of greys means grey values.
     let grey = |(at, [red, green, blue]): (usize, &[u8; 3])| {
         let wanted = if bitmap.bits == 1 && at > 0 { 255 } else { at as u8 };
         (*red, *green, *blue) == (wanted, wanted, wanted)
@@ -171,7 +172,7 @@ impl Bitmap {
         if self.is_indexed() && self.colors > 65536 {
             return Err(CODEC.corrupt(46, format!("palette of {} colours", self.colors)));
         }
-        // Some writers forget the palette when they say where the pixels begin; Pillow makes up for it, too.
+        // Some writers forget the palette in the offset of the pixels; Pillow corrects this, too.
         if self.is_indexed() && self.data == self.palette_at {
             self.data += 4 * self.colors;
         }
@@ -182,7 +183,7 @@ impl Bitmap {
         self.bits <= 8
     }
 
-    /// Entries are blue, green, red. A palette that the file or the pixels cut short ends there.
+    /// Entries are blue, green, red. A palette that is cut off by the file's end or by the pixels ends there.
     fn palette(&self, bytes: &[u8]) -> Result<Vec<[u8; 3]>> {
         let table = bytes.get(self.palette_at..).ok_or_else(|| CODEC.truncated("no palette"))?;
         let entries = table.chunks_exact(self.palette_entry).take(self.colors.min(256));
@@ -234,7 +235,7 @@ impl Bitmap {
     }
 
     /// Pairs of count and index; count 0 escapes to end of line, end of bitmap, a jump, or plain indices. As in Pillow,
-    /// a run that reaches past its row is cut, what is skipped is index 0, and an image that ends early is an error.
+    /// a run that goes past its row is cut, skipped pixels have index 0, and an image that ends early is an error.
     fn read_runs(&self, data: &[u8], nibbles: bool, indices: &mut Vec<u8>) -> Result<()> {
         let width = self.size.width as usize;
         let total = self.size.area() as usize;

@@ -1,11 +1,11 @@
-//! The orientation, out of EXIF (a small TIFF structure) or, failing that, XMP; as Pillow's `getexif` finds it.
+//! Finds the orientation in EXIF (a small TIFF structure) or else in XMP, as Pillow's `getexif` does.
 
 use crate::Orientation;
 
 const ORIENTATION: u16 = 0x0112;
 
-/// Orientation from an EXIF block, with or without the `Exif\0\0` in front. `None` if the tag is missing or the block
-/// makes no sense: bad metadata never stops an image from being decoded.
+/// Orientation from an EXIF block, with or without the prefix `Exif\0\0`. `None` if the tag is missing or the block
+/// is invalid: bad metadata never prevents decoding.
 pub(crate) fn orientation(block: &[u8]) -> Option<Orientation> {
     let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
     let reader = Reader::new(tiff)?;
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Some(Reader { tiff, big_endian })
     }
 
-    /// Where the entry of this tag begins: two bytes each of tag and type, four of count, four of value.
+    /// Offset of this tag's entry: two bytes each for tag and type, four for the count, four for the value.
     pub(super) fn find(&self, tag: u16) -> Option<usize> {
         let directory = self.u32(4)? as usize;
         let entries = usize::from(self.u16(directory)?);
@@ -90,7 +90,7 @@ mod tests {
                 orientation(&[b"Exif\0\0".to_vec(), bytes.clone()].concat()),
                 Some(Orientation::Turn90)
             );
-            // Cut anywhere, it is missing, and nothing panics.
+            // If the block is cut anywhere, the tag is missing, and nothing panics.
             for length in 0..bytes.len() - 2 {
                 assert_eq!(orientation(&bytes[..length]), None);
             }

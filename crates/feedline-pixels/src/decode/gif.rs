@@ -1,4 +1,4 @@
-//! GIF, by the `gif` crate: the first frame on its canvas.
+//! GIF, with the `gif` crate: the first frame on its canvas.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     let screen = Size::new(u32::from(decoder.width()), u32::from(decoder.height()));
     let frame =
         decoder.next_frame_info().map_err(|e| convert(e, &at))?.ok_or_else(|| CODEC.truncated("no frame"))?;
-    // As Pillow does, the canvas grows to hold a first frame that sticks out.
+    // As in Pillow, the canvas grows to contain a first frame that extends beyond it.
     let right = u32::from(frame.left) + u32::from(frame.width);
     let bottom = u32::from(frame.top) + u32::from(frame.height);
     let size = Size::new(screen.width.max(right), screen.height.max(bottom));
@@ -30,7 +30,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
 fn options() -> DecodeOptions {
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
-    // Pillow, too, goes over blocks that it does not know.
+    // Pillow, too, skips unknown blocks.
     options.allow_unknown_blocks(true);
     // Frames are read into our buffer, whose size has been checked.
     options.set_memory_limit(MemoryLimit::Unlimited);
@@ -57,7 +57,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(PixelLayout::Rgbx)
 }
 
-/// Puts the first frame's indices on the canvas. The palette, if there is one, and the index that is transparent.
+/// Puts the first frame's indices on the canvas. Returns the palette, if there is one, and the transparent index.
 fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Option<Palette>, Option<u8>)> {
     let (bytes, at) = (with_palette(bytes)?, Cell::new(0));
     let mut decoder = options().read_info(Tracked::new(&bytes, &at)).map_err(|e| convert(e, &at))?;
@@ -82,7 +82,7 @@ fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Opti
     Ok((palette, transparent))
 }
 
-/// The file with a palette of greys if it has none for all frames: Pillow takes indices without a palette for greys.
+/// Adds a grey palette to a file without a global one: Pillow treats indices without a palette as greys.
 fn with_palette(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     const SCREEN: usize = 13;
     let Some((head, rest)) = bytes.split_at_checked(SCREEN) else {

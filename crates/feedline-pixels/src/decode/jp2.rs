@@ -1,4 +1,4 @@
-//! JPEG 2000, by the `hayro-jpeg2000` crate: files and bare code streams, as eight bits a sample.
+//! JPEG 2000, with the `hayro-jpeg2000` crate: files and bare code streams, eight bits per sample.
 
 use hayro_jpeg2000::{ColorSpace, DecodeSettings, Image};
 
@@ -23,13 +23,13 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     let channels = channels(&image)?;
     scratch.samples = image.decode().map_err(|e| CODEC.corrupt(0, e))?;
     if scratch.samples.len() as u64 != header.size.area() * channels as u64 {
-        return Err(CODEC.corrupt(0, "it has another size than its header says"));
+        return Err(CODEC.corrupt(0, "its size differs from the header"));
     }
     expand_channels(channels, scratch)
 }
 
 fn open(bytes: &[u8]) -> Result<Image<'_>> {
-    // A file that ends early is an error, as everywhere.
+    // A file that ends early is an error, as with all codecs.
     let settings = DecodeSettings { strict: true, ..DecodeSettings::default() };
     Image::new(bytes, &settings).map_err(|e| CODEC.corrupt(0, e))
 }

@@ -1,5 +1,5 @@
-//! JPEG XL, by the `jxl` crate: the first frame, eight bits a sample, in sRGB or the file's own colours. Pillow has no decoder
-//! for it.
+//! JPEG XL, with the `jxl` crate: the first frame, eight bits per sample, in sRGB or the file's own colours. Pillow has
+//! no decoder for it.
 
 use jxl::api::{Event, JxlDataFormat, JxlDecoder, JxlDecoderOptions, JxlOutputBuffer, JxlPixelFormat};
 use jxl::api::{JxlBasicInfo, JxlColorType};
@@ -18,7 +18,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
         size: Size::new(side(info.size.0)?, side(info.size.1)?),
         channels: colours.samples_per_pixel() as u8,
         bits: info.bit_depth.bits_per_sample().min(32) as u8,
-        // The decoder turns images upright.
+        // The decoder rotates images itself.
         orientation: Orientation::Upright,
     })
 }
@@ -47,7 +47,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     expand_channels(colours.samples_per_pixel(), scratch)
 }
 
-/// Reads up to the first frame. What is left of the bytes.
+/// Reads up to the first frame. Returns the remaining bytes.
 fn begin(bytes: &[u8]) -> Result<(JxlDecoder, &[u8])> {
     let mut decoder = JxlDecoder::new(JxlDecoderOptions::default());
     let mut rest = bytes;
@@ -57,7 +57,7 @@ fn begin(bytes: &[u8]) -> Result<(JxlDecoder, &[u8])> {
     }
 }
 
-/// What the header says, and what pixels will be.
+/// Reads the header, and the colour type that pixels will have.
 fn facts(decoder: &JxlDecoder) -> Result<(&JxlBasicInfo, JxlColorType)> {
     let unknown = || CODEC.truncated("the header is not complete");
     let info = decoder.basic_info().ok_or_else(unknown)?;

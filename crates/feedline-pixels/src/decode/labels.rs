@@ -1,5 +1,5 @@
 //! Images whose pixels are numbers and not colours: masks of class indices, instance maps, depths. A palette's indices
-//! stay indices, greys keep their 8 or 16 bits. Colours are refused: no class follows from them.
+//! stay indices, greys keep their 8 or 16 bits. Colours are refused: they have no class number.
 
 use std::cell::Cell;
 
@@ -9,9 +9,9 @@ use super::{Codec, Decoder, Header, Scratch, amount, png as png_file, pnm, probe
 use crate::{ImageRef, Orientation, PixelLayout, Result, fit};
 
 impl Decoder {
-    /// Decodes the numbers of an image, upright unless [`set_upright`](Self::set_upright) says otherwise. Rows from `end` on may be left out, where the codec allows: what they hold is
-    /// unspecified then. The layout is [`Index8`](PixelLayout::Index8), [`Grey8`](PixelLayout::Grey8) or
-    /// [`Grey16`](PixelLayout::Grey16).
+    /// Decodes the numbers of an image, upright unless [`set_upright`](Self::set_upright) says otherwise. If the codec
+    /// allows, rows from `end` on are left out; their content is unspecified then. The layout is
+    /// [`Index8`](PixelLayout::Index8), [`Grey8`](PixelLayout::Grey8) or [`Grey16`](PixelLayout::Grey16).
     pub fn decode_labels(&mut self, bytes: &[u8], end: u32) -> Result<ImageRef<'_>> {
         self.last = None;
         let header = probe(bytes)?;
@@ -89,7 +89,7 @@ fn png_labels(bytes: &[u8], header: &Header, end: u32, scratch: &mut Scratch) ->
     })
 }
 
-/// One row of a PNG as numbers. Greys of 2 and 4 bits are spread over 0…255, as Pillow has them; a single bit is 0 or 1.
+/// One row of a PNG as numbers. Greys of 2 and 4 bits are scaled to 0…255, as in Pillow; a single bit is 0 or 1.
 fn unpack(row: &[u8], color: ColorType, depth: BitDepth, out: &mut [u8]) {
     let bits = depth as usize;
     match depth {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(part.row(9), [0; 64]);
     }
 
-    /// The same file with an EXIF chunk behind its header: to be turned by a quarter.
+    /// The same file with an EXIF chunk after its header: a quarter turn.
     fn turned(png: &[u8]) -> Vec<u8> {
         let chunk = b"eXIfII*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
         let mut crc = flate2::Crc::new();

@@ -1,17 +1,18 @@
-//! Encoded bytes of any format → pixels, as Pillow's `Image.open(...).convert("RGB")` gives them.
+//! Decodes images of any format, with the pixels of Pillow's `Image.open(...).convert("RGB")`.
 //!
-//! [`sniff`] looks at the first bytes, [`probe`] reads headers (size, orientation) without decoding, [`Decoder`] decodes
-//! whole images into its own scratch. Animations give their first frame. Alpha is dropped, not blended: pixels keep
-//! the colour they have behind it. Sixteen-bit samples keep their upper eight bits; for grey ones Pillow clips at 255
-//! instead, which leaves nothing of most such images, so that this departs from it. Two smaller departures are in TIFF:
-//! unsigned samples of 32 bits are clipped at 255 (Pillow takes them for signed ones), and Lab may differ by some levels.
+//! [`sniff`] looks at the first bytes, [`probe`] reads headers (size, orientation) without decoding, [`Decoder`]
+//! decodes whole images into its own scratch memory. Of animations, the first frame is decoded. Alpha is dropped, not
+//! blended: pixels keep their colour. Sixteen-bit samples keep their upper eight bits. Pillow instead clips 16-bit
+//! greys at 255, which destroys most such images, so this differs on purpose. There are two smaller differences in
+//! TIFF: unsigned samples of 32 bits are clipped at 255 (Pillow treats them as signed), and Lab may differ by some
+//! levels.
 //!
-//! Decoded are JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI ([`Codec`]), and with their features JPEG XL and
-//! JPEG 2000. AVIF, HEIC and others are refused by their name.
+//! JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI are decoded ([`Codec`]), and JPEG XL and JPEG 2000 if
+//! their features are enabled. AVIF, HEIC and others are refused by name.
 //!
-//! Hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) and against what the bytes
-//! at hand can hold ([`check_amount`]) before memory is taken, files that end early are errors, no decoder trusts a length
-//! it has not compared with the bytes, and memory that is not to be had is an error.
+//! Against hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) and against what
+//! the bytes can contain ([`check_amount`]) before memory is allocated. Files that end early are errors, every length
+//! is compared with the bytes before it is used, and a failed allocation is an error.
 
 mod amount;
 mod bmp;
@@ -38,11 +39,11 @@ use values::Stored;
 
 use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, fit, jpeg, room};
 
-/// The formats that can be told apart by their first bytes.
+/// Image formats, recognised by their first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
-    /// JPEG, by `crate::jpeg`.
+    /// JPEG, decoded by `crate::jpeg`.
     Jpeg,
     /// PNG and APNG.
     Png,
@@ -67,7 +68,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Short name, as in errors.
+    /// Short name, used in errors.
     pub const fn name(self) -> &'static str {
         match self {
             Codec::Jpeg => "jpeg",
@@ -98,7 +99,7 @@ impl Codec {
     }
 }
 
-/// The format these bytes claim to be, by their first bytes alone.
+/// The format of these bytes, judged by the first bytes only.
 pub fn sniff(bytes: &[u8]) -> Option<Codec> {
     let codec = match bytes {
         [0xFF, 0xD8, 0xFF, ..] => Codec::Jpeg,
@@ -119,29 +120,29 @@ pub fn sniff(bytes: &[u8]) -> Option<Codec> {
     Some(codec)
 }
 
-/// What headers say about an image.
+/// An image's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its format.
+    /// Format of the file.
     pub codec: Codec,
     /// Width and height as stored, before orientation.
     pub size: Size,
     /// Channels of the file's pixels: 1 grey or palette index, 2 grey and alpha, 3 colour, 4 colour and alpha.
     pub channels: u8,
-    /// Bits of one sample.
+    /// Bits per sample.
     pub bits: u8,
-    /// How pixels must be turned to be upright.
+    /// How pixels must be rotated to be upright.
     pub orientation: Orientation,
 }
 
 impl Header {
-    /// Width and height after orientation, which is what transforms are drawn for.
+    /// Width and height after orientation; transforms are drawn for this size.
     pub const fn upright_size(&self) -> Size {
         self.orientation.turn_size(self.size)
     }
 }
 
-/// Reads headers only: cheap, and nothing is allocated in proportion to what they declare.
+/// Reads headers only. It is cheap, and the memory used does not depend on the declared sizes.
 pub fn probe(bytes: &[u8]) -> Result<Header> {
     let codec = sniff(bytes).ok_or_else(|| unknown(bytes))?;
     let header = match codec {
@@ -186,14 +187,14 @@ fn unknown(bytes: &[u8]) -> Error {
     Error::UnknownFormat(format!("{} bytes beginning with \"{start}\"", bytes.len()))
 }
 
-/// Buffers that decoders fill and keep.
+/// Buffers that decoders fill and reuse.
 #[derive(Debug, Default)]
 struct Scratch {
     /// The result.
     pixels: Vec<u8>,
-    /// Samples before they become colours.
+    /// Samples before conversion to colours.
     samples: Vec<u8>,
-    /// Whether rows that a file lacks are left black.
+    /// Whether rows that are missing in a file are left black.
     allow_truncated: bool,
 }
 
@@ -202,13 +203,13 @@ struct Scratch {
 pub struct Decoder {
     scratch: Scratch,
     upright: Vec<u8>,
-    /// Size and layout of the image last turned upright, and whether it had to be turned.
+    /// Size and layout of the last upright image, and whether it had to be rotated.
     last: Option<(Size, PixelLayout, bool)>,
     jpeg: jpeg::Decoder,
     max_pixels: u64,
-    /// Whether images are turned as their EXIF says.
+    /// Whether images are rotated as their EXIF says.
     upright_wanted: bool,
-    /// The colour behind what is transparent.
+    /// The colour behind transparent pixels.
     background: Option<[u8; 3]>,
 }
 
@@ -219,15 +220,15 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// The limit when none is given: Pillow's, past which it refuses to decode.
+    /// Default limit: Pillow's, beyond which it refuses to decode.
     pub const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 
-    /// A decoder with the default limit.
+    /// Creates a decoder with the default limit.
     pub fn new() -> Self {
         Self::with_max_pixels(Self::DEFAULT_MAX_PIXELS)
     }
 
-    /// A decoder that refuses images of more pixels than this before it takes memory for them.
+    /// Creates a decoder that refuses images of more pixels than this before it allocates memory for them.
     pub fn with_max_pixels(max_pixels: u64) -> Self {
         let jpeg = jpeg::Decoder::new().with_pixel_limit(max_pixels);
         Decoder {
@@ -241,31 +242,31 @@ impl Decoder {
         }
     }
 
-    /// Whether images are turned as their EXIF says; they are unless this is called. TIFF's own orientation always counts,
-    /// as in Pillow.
+    /// Sets whether images are rotated as their EXIF says; the default is true. TIFF's own orientation is always
+    /// applied, as in Pillow.
     pub fn set_upright(&mut self, upright: bool) {
         self.upright_wanted = upright;
     }
 
-    /// The colour on which transparent pixels are laid; without one, opacity is dropped.
+    /// Sets the colour behind transparent pixels; without one, opacity is dropped.
     pub fn set_background(&mut self, background: Option<[u8; 3]>) {
         self.background = background;
     }
 
-    /// Whether a PNG whose data end early gives the rows that are there, and black ones. JPEGs are for the caller: with an
-    /// end marker added, they decode.
+    /// Sets whether a PNG that ends early is decoded as far as it goes, with black rows after that. For JPEGs, the
+    /// caller adds an end marker, and they decode.
     pub fn set_allow_truncated(&mut self, allow: bool) {
         self.scratch.allow_truncated = allow;
     }
 
-    /// Decodes the whole image, as stored; turning it by the header's orientation is left to the caller.
+    /// Decodes the whole image as stored; the caller may rotate it by the header's orientation.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
         self.last = None;
         let (header, layout) = self.fill(bytes)?;
         Ok((header, view(&self.scratch.pixels, header.size, layout)?))
     }
 
-    /// Decodes the whole image and turns it upright.
+    /// Decodes the whole image and rotates it upright.
     pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
         self.last = None;
         let (header, layout) = self.fill(bytes)?;
@@ -273,7 +274,7 @@ impl Decoder {
         Ok((header, image))
     }
 
-    /// The pixels in scratch, turned as the header says.
+    /// The pixels in scratch memory, rotated as the header says.
     fn turned(&mut self, header: &Header, layout: PixelLayout) -> Result<ImageRef<'_>> {
         let stored = view(&self.scratch.pixels, header.size, layout)?;
         let orientation = if self.upright_wanted { header.orientation } else { Orientation::Upright };
@@ -282,8 +283,8 @@ impl Decoder {
         Ok(image)
     }
 
-    /// Decodes the whole image to what `mode` says, upright. The layout of the result says what its numbers are:
-    /// `Index8`, `Grey16` or one 32-bit number for [`Mode::Index`]; for [`Mode::Unchanged`] anything.
+    /// Decodes the whole image in mode `mode`, upright. The layout of the result tells its number type:
+    /// `Index8`, `Grey16` or one 32-bit number for [`Mode::Index`]; any for [`Mode::Unchanged`].
     pub fn decode_as(&mut self, bytes: &[u8], mode: Mode) -> Result<(Header, ImageRef<'_>)> {
         if mode == Mode::Rgb {
             return self.decode_upright(bytes);
@@ -296,7 +297,7 @@ impl Decoder {
         Ok((header, image))
     }
 
-    /// What the file has, in `scratch.samples`.
+    /// Decodes the stored values into `scratch.samples`.
     fn stored(&mut self, bytes: &[u8], header: &Header) -> Result<Stored> {
         let scratch = &mut self.scratch;
         let numbers = match header.codec {
@@ -312,7 +313,7 @@ impl Decoder {
         }
         let layout = self.decode_whole(bytes, header)?;
         let channels = match header.codec {
-            // CMYK has become red, green and blue.
+            // CMYK has been converted to red, green and blue.
             Codec::Jpeg if header.channels == 4 => 3,
             Codec::Tiff => 3,
             _ => header.channels,
@@ -320,7 +321,7 @@ impl Decoder {
         Stored::of_pixels(layout, channels, &mut self.scratch)
     }
 
-    /// The image that [`decode_upright`](Self::decode_upright) or [`decode_as`](Self::decode_as) made last.
+    /// The last image of [`decode_upright`](Self::decode_upright) or [`decode_as`](Self::decode_as).
     pub fn last(&self) -> Option<ImageRef<'_>> {
         let (size, layout, turned) = self.last?;
         view(if turned { &self.upright } else { &self.scratch.pixels }, size, layout).ok()
@@ -340,7 +341,7 @@ impl Decoder {
         Ok((header, layout))
     }
 
-    /// The header of an image that is within the limit and that the bytes can hold.
+    /// Reads the header and checks it against the limit and against the length of the bytes.
     fn checked_header(&self, bytes: &[u8]) -> Result<Header> {
         let header = probe(bytes)?;
         self.check_size(header.size)?;
@@ -393,7 +394,7 @@ fn view(pixels: &[u8], size: Size, layout: PixelLayout) -> Result<ImageRef<'_>> 
     ImageRef::new(pixels, size, size.width as usize * layout.bytes(), layout)
 }
 
-/// Grey samples to pixels; `step` is the distance from one grey to the next.
+/// Converts grey samples to pixels; `step` is the distance from one grey to the next.
 fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) -> Result<()> {
     pixels.clear();
     room::reserve(pixels, samples.len() / step * 4)?;
@@ -401,7 +402,7 @@ fn expand_grey(samples: &[u8], step: usize, pixels: &mut Vec<u8>) -> Result<()> 
     Ok(())
 }
 
-/// Bytes of 1 to 4 channels in `samples`, opacity last, to pixels.
+/// Converts bytes of 1 to 4 channels in `samples`, opacity last, to pixels.
 #[cfg(any(feature = "jpeg-xl", feature = "jpeg-2000"))]
 fn expand_channels(channels: usize, scratch: &mut Scratch) -> Result<PixelLayout> {
     match channels {
@@ -423,7 +424,7 @@ fn expand_channels(channels: usize, scratch: &mut Scratch) -> Result<PixelLayout
     Ok(PixelLayout::Rgbx)
 }
 
-/// Palette indices to pixels; indices past the palette's end are black, as in Pillow.
+/// Converts palette indices to pixels; indices past the palette's end are black, as in Pillow.
 fn expand_palette(indices: &[u8], palette: &[[u8; 3]], pixels: &mut Vec<u8>) -> Result<()> {
     let mut table = [[0, 0, 0, 255]; 256];
     for (entry, [red, green, blue]) in table.iter_mut().zip(palette) {

@@ -1,4 +1,4 @@
-//! PNG, by the `png` crate: every colour type and depth, interlaced or not.
+//! PNG, with the `png` crate: every colour type and depth, interlaced or not.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -36,7 +36,8 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-/// From the `eXIf` chunk, else from a text chunk: `Raw profile type exif` or XMP, as ImageMagick, GIMP and others write.
+/// Orientation from the `eXIf` chunk, else from a text chunk: `Raw profile type exif` or XMP, as ImageMagick, GIMP and
+/// others write.
 fn orientation(bytes: &[u8]) -> Orientation {
     const XMP: &[u8] = b"XML:com.adobe.xmp\0\0\0";
     let (mut packet, mut profile) = (None, None);
@@ -59,10 +60,10 @@ fn orientation(bytes: &[u8]) -> Orientation {
     profile.or(packet).unwrap_or_default()
 }
 
-/// A profile that stands as hexadecimal digits in a text chunk, behind its name and length; `zTXt` compresses the text.
+/// A profile stored as hexadecimal digits in a text chunk, after its name and length; `zTXt` compresses the text.
 fn raw_profile(is_compressed: bool, data: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     const KEYWORD: &[u8] = b"Raw profile type ";
-    // Longer ones hold no orientation that anybody wrote; a bomb does not get to be unpacked.
+    // No real orientation is in a longer one, and a decompression bomb must not be unpacked.
     const LONGEST: usize = 1 << 18;
     let rest = data.strip_prefix(KEYWORD)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -85,7 +86,7 @@ fn raw_profile(is_compressed: bool, data: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     Some((kind, bytes))
 }
 
-/// Goes from chunk to chunk by their lengths; checksums are the decoder's business.
+/// Iterates over chunks by their lengths; the decoder verifies checksums.
 struct Chunks<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -104,7 +105,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Reads up to the pixels.
+/// Reads everything before the pixels.
 pub(super) fn begin<'a>(
     still: &'a [u8],
     at: &'a Cell<usize>,
@@ -112,20 +113,20 @@ pub(super) fn begin<'a>(
     transformations: Transformations,
 ) -> Result<png::Reader<Tracked<'a>>> {
     let mut options = DecodeOptions::default();
-    // Pillow refuses files whose text or profile is damaged; so does this.
+    // Pillow refuses files whose text or profile is damaged; so do we.
     options.set_skip_ancillary_crc_failures(false);
     options.set_ignore_text_chunk(true);
     options.set_ignore_iccp_chunk(true);
     let mut decoder = png::Decoder::new_with_options(Tracked::new(still, at), options);
     decoder.set_transformations(transformations);
-    // Beside our buffer the decoder keeps two rows, and chunks that it reads; none is longer than the file.
+    // Besides our buffer, the decoder keeps two rows and the chunks it reads; none is longer than the file.
     let rows = header.size.width as usize * 8 * 4;
     decoder.set_limits(png::Limits { bytes: rows + still.len() + (16 << 20) });
     decoder.read_info().map_err(|e| convert(e, at))
 }
 
-/// The numbers as they are stored: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are spread
-/// over 0…255, as in Pillow.
+/// The stored numbers: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are scaled
+/// to 0…255, as in Pillow.
 pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
     let (still, allow_truncated) = (without_animation(bytes)?, scratch.allow_truncated);
     let at = Cell::new(0);
@@ -161,7 +162,7 @@ pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(Stored { black_and_white, key, ..Stored::plain(color.samples(), number) })
 }
 
-/// Fills `target`. Where that is allowed, rows that the file lacks stay black.
+/// Fills `target`. If allowed, rows that are missing in the file stay black.
 fn read_pixels(
     reader: &mut png::Reader<Tracked<'_>>,
     at: &Cell<usize>,
@@ -179,7 +180,7 @@ fn read_pixels(
     }
 }
 
-/// Samples of less than a byte, one byte each.
+/// Unpacks samples of less than a byte to one byte each.
 fn unpack(header: &Header, spread: u8, scratch: &mut Scratch) -> Result<()> {
     let (width, bits) = (header.size.width as usize, usize::from(header.bits));
     let Scratch { pixels, samples, .. } = scratch;
@@ -199,7 +200,7 @@ fn palette(colours: &[u8], alphas: &[u8]) -> Vec<[u8; 4]> {
     colours.iter().enumerate().map(|(at, [r, g, b])| [*r, *g, *b, alpha(at)]).collect()
 }
 
-/// The colour that stands for transparency.
+/// The colour that marks transparent pixels.
 fn transparent(key: &[u8], bits: u8) -> Option<[u16; 3]> {
     let number = |two: &[u8; 2]| match (u16::from_be_bytes(*two), bits) {
         (value, 1) => value * 255,
@@ -235,7 +236,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(PixelLayout::Rgbx)
 }
 
-/// The file without the chunks of its animation: a still image does not depend on what is wrong with them.
+/// The file without its animation chunks: errors in them must not affect the still image.
 pub(super) fn without_animation(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     let animates = |name: &[u8; 4]| matches!(name, b"acTL" | b"fcTL" | b"fdAT");
     if !(Chunks { bytes, at: SIGNATURE }).any(|(name, _)| animates(name)) {
@@ -264,12 +265,12 @@ pub(super) fn convert(error: DecodingError, at: &Cell<usize>) -> Error {
         }
         DecodingError::IoError(cause) => CODEC.corrupt(at.get(), cause),
         DecodingError::Format(cause) => CODEC.corrupt(at.get(), in_words(&cause.to_string())),
-        DecodingError::LimitsExceeded => CODEC.unsupported("it takes more memory than its size suggests"),
-        DecodingError::Parameter(_) => CODEC.unsupported("the decoder was asked for what it cannot do"),
+        DecodingError::LimitsExceeded => CODEC.unsupported("it needs more memory than its size suggests"),
+        DecodingError::Parameter(_) => CODEC.unsupported("the decoder does not support this request"),
     }
 }
 
-/// The library's words where they are words; it also shows its own types.
+/// The library's message if it is plain text; some messages show internal types.
 fn in_words(text: &str) -> &str {
     if text.starts_with("CRC error") {
         return "the checksum of a chunk does not match";

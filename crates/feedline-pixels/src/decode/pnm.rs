@@ -1,23 +1,23 @@
 //! The portable maps: PBM, PGM, PPM (plain and raw), PAM, and the floats of PFM.
 //!
-//! Numbers are scaled to 0…255 as Pillow does, rounded to nearest, ties to even; greys of 16 bits keep their upper eight
-//! bits; floats are clipped.
+//! Numbers are scaled to 0…255 as Pillow does, rounded to nearest, ties to even; greys of 16 bits keep their upper
+//! eight bits; floats are clipped.
 
 use super::{Codec, Header, Scratch, Stored};
 use crate::{Error, Number, Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Pnm;
 
-/// What the header says.
+/// Header of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Map {
     kind: Kind,
     size: Size,
-    /// Numbers per pixel.
+    /// Number of values per pixel.
     depth: usize,
-    /// The number that means white.
+    /// The value of white.
     top: u32,
-    /// Where the numbers begin.
+    /// Offset of the values.
     start: usize,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
     Ok(PixelLayout::Rgbx)
 }
 
-/// The numbers of a map with one per pixel, as they are: bytes, or two bytes in the machine's order.
+/// The unscaled values of a map with one value per pixel: bytes, or two bytes in the machine's order.
 pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout> {
     let map = read_header(bytes)?;
     let data = &bytes[map.start..];
@@ -109,7 +109,7 @@ pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout>
     Ok(PixelLayout::Grey16)
 }
 
-/// Numbers without loss: 16 bits and floats. `None` for maps whose bytes are what they become.
+/// Values without loss: 16 bits and floats. `None` for maps of bytes.
 pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Stored>> {
     let map = read_header(bytes)?;
     let data = &bytes[map.start..];
@@ -145,12 +145,12 @@ pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Store
     Ok(Some(Stored::plain(map.depth, number)))
 }
 
-/// To 0…65535, as Pillow does.
+/// Scales to 0…65535, as Pillow does.
 fn scale_16(value: u32, map: &Map) -> u16 {
     (f64::from(value) / f64::from(map.top) * 65_535.0).round_ties_even().min(65_535.0) as u16
 }
 
-/// Refuses what the bytes at hand can never fill.
+/// Returns an error if the bytes are too few for the pixels.
 fn check_length(map: &Map, data: &[u8], count: usize) -> Result<()> {
     let needed = match map.kind {
         Kind::PlainBits => count,
@@ -165,7 +165,7 @@ fn check_length(map: &Map, data: &[u8], count: usize) -> Result<()> {
     Err(CODEC.truncated(format!("{} bytes of pixels instead of {needed}", data.len())))
 }
 
-/// To 0…255. One-channel numbers of 16 bits are scaled to the whole range first and keep their upper half.
+/// Scales to 0…255. One-channel numbers of 16 bits are scaled to the whole range first and keep their upper half.
 fn scale(value: u32, map: &Map) -> u8 {
     if map.top == 255 {
         return value as u8;
@@ -247,7 +247,7 @@ fn read_header(bytes: &[u8]) -> Result<Map> {
     checked(Map { kind, size, depth, top, start: tokens.at + 1 }, bytes)
 }
 
-/// PAM's header has a word before each number.
+/// PAM's header has a keyword before each number.
 fn read_pam(bytes: &[u8]) -> Result<Map> {
     let mut tokens = Tokens { bytes, at: 2 };
     let (mut width, mut height, mut depth, mut top) = (0, 0, 0, 0);

@@ -5,7 +5,7 @@ use crate::{Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Qoi;
 const HEADER: usize = 14;
-/// The most pixels that a byte can become.
+/// Largest number of pixels that one byte can encode.
 pub(super) const LONGEST_RUN: usize = 62;
 
 pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
@@ -54,7 +54,7 @@ impl Reader<'_> {
         byte
     }
 
-    /// Reads the next operation; how often its pixel comes.
+    /// Reads the next operation; returns how often its pixel is repeated.
     fn next(&mut self) -> Option<usize> {
         let head = self.byte()?;
         let low = head & 0x3F;

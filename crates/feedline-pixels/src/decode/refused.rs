@@ -1,6 +1,6 @@
-//! Formats that are known by their first bytes and not decoded: an error should name them.
+//! Formats that are recognised by their first bytes but not decoded, so that errors can name them.
 
-/// The format and why it is refused.
+/// Name of the format, and why it is refused.
 pub(super) fn known(bytes: &[u8]) -> Option<(&'static str, String)> {
     let none = |name: &'static str| (name, format!("this build has no {name} decoder"));
     match bytes {
@@ -21,7 +21,7 @@ pub(super) fn known(bytes: &[u8]) -> Option<(&'static str, String)> {
     }
 }
 
-/// Files of boxes: the brands say what is in them.
+/// ISO media files; their brands identify the content.
 fn iso_media(bytes: &[u8]) -> Option<(&'static str, String)> {
     let length = u32::from_be_bytes(*bytes.first_chunk()?) as usize;
     let brands = bytes.get(8..length.min(bytes.len()))?;

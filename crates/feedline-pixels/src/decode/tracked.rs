@@ -1,9 +1,9 @@
-//! A reader over bytes that tells how far it was read, so that errors can say where.
+//! A reader over bytes that records its position, so that errors can give an offset.
 
 use std::cell::Cell;
 use std::io::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom};
 
-/// Bytes, and a place outside that keeps the position.
+/// Bytes, and a shared cell with the position.
 #[derive(Debug)]
 pub(super) struct Tracked<'a> {
     bytes: &'a [u8],

@@ -1,21 +1,21 @@
-//! What an image's numbers are to be: colours, greys, class indices, depths. Names and arithmetic are Pillow's.
+//! The kinds of values that an image can be decoded to: colours, greys, class indices, depths. Names and arithmetic are
+//! Pillow's.
 //!
-//! A codec hands over what its file has ([`Stored`], samples in `Scratch::samples`); [`Stored::convert`] makes of it what
-//! was asked for. Whole numbers stay whole: nothing is scaled but black and white, which become 0 and 255 where they
-//! become greys. Where numbers of more than eight bits must become bytes, 16-bit ones keep their upper half, others are
-//! clipped.
+//! A codec returns the file's values ([`Stored`], samples in `Scratch::samples`); [`Stored::convert`] converts them to
+//! the requested mode. Integers are not scaled, except black and white, which become 0 and 255 as greys. If numbers of
+//! more than eight bits must become bytes, 16-bit ones keep their upper half, and others are clipped.
 
 use super::{Codec, Scratch};
 use crate::{Error, Number, PixelLayout, Result, room};
 
-/// What the values of a decoded image are.
+/// Kind of values of a decoded image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Mode {
     /// Red, green and blue.
     #[default]
     Rgb,
-    /// With opacity.
+    /// Red, green, blue and opacity.
     Rgba,
     /// Grey.
     Grey,
@@ -25,14 +25,14 @@ pub enum Mode {
     Grey16,
     /// Grey as floats.
     Float,
-    /// The stored numbers of an image with one channel: places in a palette, classes, 0 and 1.
+    /// The stored numbers of an image with one channel: palette indices, classes, 0 and 1.
     Index,
-    /// The numbers that the file has, whatever they are.
+    /// The unconverted numbers of the file.
     Unchanged,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 8] = [
         Mode::Rgb,
         Mode::Rgba,
@@ -44,7 +44,7 @@ impl Mode {
         Mode::Unchanged,
     ];
 
-    /// As users write it.
+    /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Rgb => "RGB",
@@ -68,10 +68,10 @@ impl Mode {
     }
 }
 
-/// What a file has; its samples lie in `Scratch::samples`, pixel by pixel, in this machine's byte order.
+/// Values of a file; its samples are in `Scratch::samples`, pixel by pixel, in this machine's byte order.
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// Numbers of a pixel.
+    /// Number of values per pixel.
     pub(super) channels: usize,
     pub(super) number: Number,
     /// 0 is black and 1 white.
@@ -83,7 +83,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Numbers that mean themselves.
+    /// Numbers without a palette or a transparent colour.
     pub(super) fn plain(channels: usize, number: Number) -> Self {
         Stored { channels, number, black_and_white: false, palette: None, key: None }
     }
@@ -93,7 +93,7 @@ impl Stored {
         Stored { palette: Some(palette), ..Stored::plain(1, Number::U8) }
     }
 
-    /// Samples out of pixels that have been decoded to `layout`, of which `channels` mean something.
+    /// Takes samples from pixels that have been decoded to `layout`, of which `channels` carry information.
     pub(super) fn of_pixels(layout: PixelLayout, channels: u8, scratch: &mut Scratch) -> Result<Self> {
         let Scratch { pixels, samples, .. } = scratch;
         let (step, kept) = (layout.bytes(), usize::from(channels).min(4));
@@ -109,7 +109,7 @@ impl Stored {
         Ok(Stored::plain(kept.min(step), Number::U8))
     }
 
-    /// Makes the samples what `mode` asks for, in `Scratch::pixels`.
+    /// Converts the samples to `mode`, into `Scratch::pixels`.
     pub(super) fn convert(&self, codec: Codec, mode: Mode, scratch: &mut Scratch) -> Result<PixelLayout> {
         if let Some(layout) = self.as_it_is(mode) {
             std::mem::swap(&mut scratch.pixels, &mut scratch.samples);
@@ -135,7 +135,7 @@ impl Stored {
         }
     }
 
-    /// The layout if nothing has to be done.
+    /// The layout, if no conversion is needed.
     fn as_it_is(&self, mode: Mode) -> Option<PixelLayout> {
         let stored = self.layout();
         let fits = match mode {
@@ -177,12 +177,10 @@ impl Stored {
             1 => "floats".to_owned(),
             channels => format!("{channels} channels"),
         };
-        codec.unsupported(format!(
-            "{what} are no class indices: mode=\"index\" wants one whole number a pixel"
-        ))
+        codec.unsupported(format!("{what} are not class indices: mode=\"index\" needs one integer per pixel"))
     }
 
-    /// Makes `BYTES` bytes of every pixel.
+    /// Converts every pixel to `BYTES` bytes.
     fn each<const BYTES: usize>(
         &self,
         scratch: &mut Scratch,
@@ -243,7 +241,7 @@ fn u16_at(stored: &[u8], at: usize, number: Number) -> u16 {
     }
 }
 
-/// One pixel's meaning.
+/// Values of one pixel.
 enum Pixel {
     /// Colours and opacity, and whether they have 16 bits.
     Bytes([u16; 3], u16, bool),
@@ -304,7 +302,7 @@ impl Pixel {
     }
 }
 
-/// Lays pixels with opacity on a colour, as Pillow's `Image.paste` with a mask does.
+/// Composes pixels with opacity on a colour, as Pillow's `Image.paste` with a mask does.
 pub(super) fn compose(background: [u8; 3], pixels: &mut [u8]) {
     for [red, green, blue, alpha] in pixels.as_chunks_mut::<4>().0 {
         for (colour, behind) in [red, green, blue].into_iter().zip(background) {
@@ -361,7 +359,7 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let colours = Stored::plain(3, Number::U8);
         let message = converted(&colours, &[1, 2, 3], Mode::Index).unwrap_err().to_string();
-        assert!(message.contains("3 channels are no class indices"), "{message}");
+        assert!(message.contains("3 channels are not class indices"), "{message}");
         let many = Stored::plain(7, Number::U16);
         assert!(converted(&many, &[0; 14], Mode::Grey).is_err());
         let layout = PixelLayout::Many { channels: 7, number: Number::U16 };

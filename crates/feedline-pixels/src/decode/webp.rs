@@ -1,4 +1,4 @@
-//! WebP, by the libwebp that Pillow uses too. The only unsafe code among the codecs: calls of its C functions.
+//! WebP, with libwebp, which Pillow uses too. The only unsafe code among the codecs: calls of its C functions.
 
 use std::mem::MaybeUninit;
 
@@ -9,7 +9,7 @@ use crate::{Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::WebP;
 
-/// Where the first chunk begins.
+/// Offset of the first chunk.
 const CHUNKS: usize = 12;
 
 pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
@@ -33,7 +33,7 @@ fn features(bytes: &[u8]) -> Result<WebPBitstreamFeatures> {
     }
 }
 
-/// The canvas an extended file declares; simple files have none.
+/// The canvas declared by an extended file; simple files have none.
 fn canvas(bytes: &[u8]) -> Option<Size> {
     let (name, data) = Chunks { bytes, at: CHUNKS }.next()?;
     if name != b"VP8X" {
@@ -59,7 +59,7 @@ fn orientation(bytes: &[u8]) -> Orientation {
     packet.unwrap_or_default()
 }
 
-/// Goes over RIFF chunks: name, length, data, padding to even.
+/// Iterates over RIFF chunks: name, length, data, padding to even.
 struct Chunks<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -86,7 +86,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     let mut image = bytes;
     if features(bytes)?.has_animation != 0 {
         let frame = first_frame(bytes, header.size)?;
-        // Around a first frame that is smaller than the canvas, pixels are transparent black.
+        // If the first frame is smaller than the canvas, the pixels around it are transparent black.
         scratch.pixels.clear();
         start = frame.y * stride + frame.x * 4;
         image = frame.bytes;
@@ -96,8 +96,8 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(PixelLayout::Rgbx)
 }
 
-/// The fewest bytes that an image of this size takes. A lossy one spends at least a bit on the modes of each block of
-/// 16 × 16 pixels; a lossless one can be of one colour, which takes none.
+/// The fewest bytes that an image of this size can take. A lossy one needs at least a bit for the modes of each block
+/// of 16 × 16 pixels; a lossless one of a single colour needs none.
 pub(super) fn fewest_bytes(bytes: &[u8], size: Size) -> u64 {
     let chunks = || Chunks { bytes, at: CHUNKS };
     let lossy = chunks().any(|(name, _)| name == b"VP8 ");
@@ -105,7 +105,7 @@ pub(super) fn fewest_bytes(bytes: &[u8], size: Size) -> u64 {
     if lossy && !other { size.area() / 256 / 8 } else { 0 }
 }
 
-/// RIFF says how long the file is; libwebp would decode an animation's first frame out of a file cut after it.
+/// RIFF gives the file's length; libwebp would decode an animation's first frame even if the file is cut after it.
 fn check_complete(bytes: &[u8]) -> Result<()> {
     let declared = bytes[4..].first_chunk().map_or(0, |length| u64::from(u32::from_le_bytes(*length)));
     if bytes.len() as u64 >= declared + 8 {
@@ -114,7 +114,7 @@ fn check_complete(bytes: &[u8]) -> Result<()> {
     Err(CODEC.truncated(format!("{} of {} bytes", bytes.len(), declared + 8)))
 }
 
-/// An animation's frame: a bitstream, and where on the canvas it goes.
+/// An animation's frame: a bitstream, and its position on the canvas.
 struct Frame<'a> {
     bytes: &'a [u8],
     x: usize,

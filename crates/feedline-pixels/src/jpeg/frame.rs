@@ -1,4 +1,4 @@
-//! Geometry: how components, blocks and MCUs of a frame lie, and what a decode at some scale needs of them.
+//! Geometry: the layout of a frame's components, blocks and MCUs, and the parts that a decode at some scale needs.
 
 use super::idct::Quant;
 use super::parse::{Header, NotCovered, Process};
@@ -15,10 +15,10 @@ pub(crate) enum Colors {
 /// One component of a covered frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Component {
-    /// Blocks of an MCU, across and down.
+    /// Number of blocks in an MCU, across and down.
     pub(crate) h: usize,
     pub(crate) v: usize,
-    /// Its first block within an MCU.
+    /// Index of the component's first block within an MCU.
     pub(crate) first_block: usize,
     pub(crate) quant: Quant,
 }
@@ -54,7 +54,7 @@ impl Frame {
         Self::from_sampling(header.size, colors(header), &sampling)
     }
 
-    /// A frame from its parts: size, colours, and sampling factors and quantisers of each component.
+    /// Creates a frame from its parts: size, colours, and sampling factors and quantisers of each component.
     pub(crate) fn from_sampling(
         size: Size,
         colors: Colors,
@@ -63,7 +63,7 @@ impl Frame {
         let mut components = Vec::with_capacity(sampling.len());
         let mut blocks_per_mcu = 0;
         for &(h, v, quant) in sampling {
-            // A lone component is not interleaved: its MCU is one block whatever its factors say.
+            // A single component is not interleaved: its MCU is one block whatever its factors say.
             let (h, v) = if sampling.len() == 1 { (1, 1) } else { (h, v) };
             components.push(Component { h, v, first_block: blocks_per_mcu, quant });
             blocks_per_mcu += h * v;
@@ -87,7 +87,7 @@ impl Frame {
         })
     }
 
-    /// All MCUs.
+    /// Number of MCUs.
     pub(crate) fn mcus(&self) -> usize {
         self.mcus_across * self.mcus_down
     }
@@ -107,16 +107,16 @@ fn colors(header: &Header) -> Colors {
     }
 }
 
-/// How one component reaches full size.
+/// How one component is upsampled to full size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upsampling {
-    /// Already there.
+    /// Already at full size.
     None,
     /// Triangle filter across.
     Double,
     /// Triangle filter down.
     Blend,
-    /// Triangle filter both ways.
+    /// Triangle filter in both directions.
     DoubleBlend,
     /// Each sample repeated this often across and down.
     Repeat(usize, usize),
@@ -125,19 +125,19 @@ pub(crate) enum Upsampling {
 /// A component's samples at some scale.
 #[derive(Clone, Copy)]
 pub(crate) struct Plane {
-    /// Samples that an inverse DCT gives across and down: 8, 4, 2 or 1.
+    /// Number of samples that an inverse DCT gives across and down: 8, 4, 2 or 1.
     pub(crate) block: usize,
     pub(crate) upsampling: Upsampling,
-    /// Real samples; what lies beyond in the last blocks is padding.
+    /// Number of real samples; the rest of the last blocks is padding.
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// Samples of one MCU, across and down.
+    /// Number of samples in one MCU, across and down.
     pub(crate) mcu_width: usize,
     pub(crate) mcu_height: usize,
 }
 
 impl Plane {
-    /// The sample rows that output rows `from..to` need, as far as they exist.
+    /// The existing sample rows that output rows `from..to` need.
     pub(crate) fn rows(&self, from: usize, to: usize) -> (usize, usize) {
         let (low, high) = match self.upsampling {
             Upsampling::None | Upsampling::Double => (from, to),
@@ -149,7 +149,7 @@ impl Plane {
         (low, high.min(self.height))
     }
 
-    /// The sample columns that output columns `from..to` need, as far as they exist.
+    /// The existing sample columns that output columns `from..to` need.
     fn columns(&self, from: usize, to: usize) -> (usize, usize) {
         let (low, high) = match self.upsampling {
             Upsampling::None | Upsampling::Blend => (from, to),
@@ -159,7 +159,7 @@ impl Plane {
         (low, high.min(self.width))
     }
 
-    /// How many output rows are complete when sample rows up to `rows` are there.
+    /// Number of output rows that are complete when sample rows up to `rows` are decoded.
     pub(crate) fn complete(&self, rows: usize) -> usize {
         match self.upsampling {
             _ if rows >= self.height => usize::MAX,
@@ -178,8 +178,8 @@ pub(crate) struct Scaled {
 }
 
 impl Scaled {
-    /// `scale` is 8, 4, 2 or 1. libjpeg's choices: chroma rather takes a larger inverse DCT than upsampling, and the
-    /// triangle filter is off when blocks shrink to one sample.
+    /// `scale` is 8, 4, 2 or 1. As in libjpeg, chroma uses a larger inverse DCT instead of upsampling if possible, and
+    /// the triangle filter is off when blocks shrink to one sample.
     pub(crate) fn new(frame: &Frame, scale: usize) -> Self {
         let scaled = |n: u32| (n as usize * scale).div_ceil(8);
         let size = Size::new(scaled(frame.size.width) as u32, scaled(frame.size.height) as u32);
@@ -187,7 +187,7 @@ impl Scaled {
         Scaled { size, planes }
     }
 
-    /// What of the frame a region needs.
+    /// The part of the frame that a region needs.
     pub(crate) fn window(&self, frame: &Frame, region: Region) -> Window {
         let (x, y) = (region.x as usize, region.y as usize);
         let (right, bottom) = (region.right() as usize, region.bottom() as usize);
@@ -237,7 +237,7 @@ fn plane(frame: &Frame, component: &Component, scale: usize) -> Plane {
     }
 }
 
-/// The part of one component that a region needs: rows and columns of samples, and the MCUs that hold the columns.
+/// The part of one component that a region needs: rows and columns of samples, and the MCUs that contain the columns.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) rows: (usize, usize),

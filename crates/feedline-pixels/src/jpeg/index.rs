@@ -1,4 +1,4 @@
-//! The seek index: where in the entropy-coded data every few MCUs start, and with which DC predictors.
+//! The seek index: the position of every few MCUs in the entropy-coded data, and their DC predictors.
 //!
 //! Layout (little-endian, version 1):
 //!
@@ -16,12 +16,12 @@
 //! | 26– | checkpoints, then the end of the scan in the same form: position, predictors, packed from the low bit up |
 //!
 //! A position counts bits from the start of the entropy-coded data, stuffing included. Fields have the width that the
-//! file needs, the same for all checkpoints, so that any one of them is read without the others: about six bytes each,
+//! file needs, the same for all checkpoints, so that each can be read without the others: about six bytes each,
 //! 2.8 % of an ImageNet file at a spacing of 6.
 //!
-//! An index is only a hint. It says for which file it was made; beyond that nothing in it is trusted. A wrong one makes
+//! An index is only a hint. It identifies its file; nothing else in it is trusted. A wrong index makes
 //! the data look irregular or, at worst, gives wrong pixels, as a flipped bit in the JPEG would; it cannot make the
-//! decoder read or write where it should not.
+//! decoder read or write outside its buffers.
 
 use super::frame::Frame;
 use super::huffman::Predictors;
@@ -29,8 +29,8 @@ use super::huffman::Predictors;
 const VERSION: u8 = 1;
 const HEADER: usize = 26;
 
-/// MCUs between checkpoints. A region wastes half as many on average at its left edge in every row; six cost 2.8 % of an
-/// ImageNet file.
+/// Number of MCUs between checkpoints. In every row, a region wastes half of them on average at its left edge. With
+/// six, the index takes 2.8 % of an ImageNet file.
 pub(crate) const SPACING: usize = 6;
 
 /// State of the entropy decoder before an MCU.
@@ -41,14 +41,14 @@ pub(crate) struct Checkpoint {
     pub(crate) predictors: Predictors,
 }
 
-/// What an index must have been made for.
+/// The file that an index belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) length: u32,
     pub(crate) fingerprint: u64,
 }
 
-/// Writes an index of `checkpoints`, the end of the scan last. `None` if some value is out of every valid file's range.
+/// Writes an index of `checkpoints`, the end of the scan last. `None` if a value is out of range for any valid file.
 pub(crate) fn write(identity: Identity, components: usize, checkpoints: &[Checkpoint]) -> Option<Vec<u8>> {
     let end = checkpoints.last()?.position;
     let position_bits = 64 - end.leading_zeros();
@@ -111,7 +111,7 @@ impl Packer {
     }
 }
 
-/// A read-only view of an index whose header fits the file at hand.
+/// A read-only view of an index whose header matches the current file.
 #[derive(Clone, Copy)]
 pub(crate) struct Index<'a> {
     entries: &'a [u8],
@@ -153,7 +153,7 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// MCUs between checkpoints of a row.
+    /// Number of MCUs between checkpoints of a row.
     pub(crate) fn spacing(&self) -> usize {
         self.spacing
     }

@@ -1,8 +1,8 @@
 //! JPEG decoding that reads only what a region needs, with exactly libjpeg-turbo's pixels.
 //!
-//! [`Decoder`] is the front. It decodes baseline and extended sequential Huffman files of one or three components
-//! itself, jumping to the region by a seek index if there is one; everything else goes to [`crate::turbo`]. Which way a
-//! file went shows in the time it took and nowhere else. `README.md` in this folder explains the parts.
+//! [`Decoder`] is the entry point. It decodes baseline and extended sequential Huffman files of one or three components
+//! itself, and uses a seek index, if there is one, to jump to the region; everything else goes to [`crate::turbo`].
+//! Both ways give the same pixels and differ only in time. `README.md` in this folder explains the parts.
 
 pub(crate) mod coefficients;
 pub(crate) mod color;
@@ -28,25 +28,25 @@ use render::{ImageTarget, SinkTarget, Target};
 use source::{Jumps, SourceScratch, Walk};
 use tables::TableCache;
 
-/// Pixels that an image may have unless [`Decoder::with_pixel_limit`] says otherwise; Pillow's bound for an error.
+/// Default of [`Decoder::with_pixel_limit`]: the limit from which Pillow raises an error.
 pub const DEFAULT_PIXEL_LIMIT: u64 = 178_956_970;
 
-/// Size at which to decode: the DCT gives smaller images for less work.
+/// Scale of decoding: the DCT can give smaller images for less work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scale {
-    /// As it is.
+    /// Full size.
     #[default]
     Full,
     /// Half the width and height, rounded up.
     Half,
-    /// A quarter.
+    /// A quarter of the width and height.
     Quarter,
-    /// An eighth: one pixel per block.
+    /// An eighth of the width and height: one pixel per block.
     Eighth,
 }
 
 impl Scale {
-    /// Samples of a block across, of eight.
+    /// Samples per block across, out of eight.
     pub(crate) const fn eighths(self) -> u8 {
         match self {
             Scale::Full => 8,
@@ -56,15 +56,15 @@ impl Scale {
         }
     }
 
-    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions, and
-    /// the geometry at that scale. The box moves by at most half a reduced pixel.
+    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions,
+    /// and the geometry at that scale. The box moves by at most half a reduced pixel.
     pub fn reduce(geometry: &Geometry) -> (Scale, Geometry) {
         let scale = Self::fitting(geometry);
         (scale, scale.reduced(geometry))
     }
 
-    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions. Of
-    /// several geometries' scales the least serves all.
+    /// The largest reduction at which the crop box still has at least as many pixels as the result in both directions.
+    /// For several geometries, use the smallest reduction.
     pub fn fitting(geometry: &Geometry) -> Scale {
         let fits = |scale: Scale| {
             let factor = scale.factor();
@@ -95,13 +95,13 @@ impl Scale {
         8 / self.eighths() as u64
     }
 
-    /// The size that an image has at this scale.
+    /// Size of an image at this scale.
     pub fn apply(self, size: Size) -> Size {
         turbo::scaled_size(size, self.eighths())
     }
 }
 
-/// What a JPEG says of itself.
+/// Header of a JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JpegHeader {
@@ -113,18 +113,18 @@ pub struct JpegHeader {
     pub precision: u8,
     /// EXIF orientation, 1 to 8; 1 if there is none.
     pub orientation: u8,
-    /// Progressive: must be decoded whole, cannot be indexed.
+    /// Whether it is progressive: it must be decoded as a whole and cannot be indexed.
     pub progressive: bool,
-    /// Whether [`Decoder::build_index`] can be expected to give an index.
+    /// Whether [`Decoder::build_index`] is expected to return an index.
     pub indexable: bool,
 }
 
-/// Which decoder gave the pixels. Only of interest for statistics: the pixels are the same.
+/// The decoder that was used. Only for statistics: the pixels are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Path {
-    /// This one, by a seek index.
+    /// Our own, with a seek index.
     Indexed,
-    /// This one, from the start of the scan.
+    /// Our own, from the start of the scan.
     Sequential,
     /// libjpeg-turbo.
     Turbo,
@@ -156,13 +156,13 @@ pub fn probe(bytes: &[u8]) -> Result<JpegHeader> {
     })
 }
 
-/// An error for a file that was cut: it has no end-of-image marker.
+/// Returns an error for a truncated file, which has no end-of-image marker.
 pub fn check_end(bytes: &[u8]) -> Result<()> {
     if scan::has_end(bytes) { Ok(()) } else { Err(truncated()) }
 }
 
-/// The fewest bytes that an image with this header takes: an empty block is two Huffman codes of one bit (one in a
-/// progressive file, whose other coefficients come in runs of blocks). Arithmetic codes have no such bound.
+/// The fewest bytes that an image with this header can take: an empty block is two Huffman codes of one bit (one in a
+/// progressive file, whose other coefficients are coded in runs of blocks). Arithmetic coding has no such bound.
 pub(crate) fn fewest_bytes(bytes: &[u8]) -> u64 {
     let Ok(header) = parse::parse(bytes) else { return fewest_bytes_by_turbo(bytes) };
     let used = &header.components[..header.count];
@@ -179,7 +179,7 @@ pub(crate) fn fewest_bytes(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The same for a header that only libjpeg-turbo reads; sampling factors are not known, so the least is assumed.
+/// The same for a header that only libjpeg-turbo reads; the sampling factors are unknown, so the smallest are assumed.
 fn fewest_bytes_by_turbo(bytes: &[u8]) -> u64 {
     match turbo::header(bytes) {
         Ok(header) if !header.arithmetic => header.size.area() / 16 / 64 / 8,
@@ -195,7 +195,7 @@ pub struct Decoder {
     scratch: SourceScratch,
     pipeline: Pipeline,
     strip: Vec<u8>,
-    /// Whether the next decode is to build an index, and the index.
+    /// Whether the next decode builds an index, and the index.
     record: bool,
     recorded: Option<Vec<u8>>,
 }
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// A covered file, ready to decode.
+/// A supported file, ready to decode.
 struct Opened<'a> {
     header: Header,
     frame: Frame,
@@ -222,12 +222,12 @@ struct Opened<'a> {
 }
 
 impl Decoder {
-    /// A decoder with the best kernels of this machine.
+    /// Creates a decoder with the best kernels of this machine.
     pub fn new() -> Self {
         Self::with_level(CpuLevel::detect())
     }
 
-    /// A decoder that uses the kernels of `level`, which must be [available](CpuLevel::available) here.
+    /// Creates a decoder with the kernels of `level`, which must be [available](CpuLevel::available) here.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
         Decoder {
@@ -242,17 +242,17 @@ impl Decoder {
         }
     }
 
-    /// Refuses images of more pixels than this before taking memory for them.
+    /// Refuses images of more pixels than this before allocating memory for them.
     pub fn with_pixel_limit(mut self, limit: u64) -> Self {
         self.pixel_limit = limit;
         self
     }
 
-    /// Decodes the box `region` (in pixels of the image at `scale`) and hands its rows to `sink` in strips, top to
-    /// bottom, each row once: `sink(y, strip)` where `y` counts from the region's top. A strip is small enough to still
-    /// be in the second-level cache.
+    /// Decodes the box `region` (in pixels of the image at `scale`) and passes its rows to `sink` in strips, top to
+    /// bottom, each row once: `sink(y, strip)` where `y` counts from the region's top. A strip is small enough to
+    /// still be in the second-level cache.
     ///
-    /// `index` is what [`Decoder::build_index`] gave for these bytes; a wrong one is ignored.
+    /// `index` is the result of [`Decoder::build_index`] for these bytes; a wrong one is ignored.
     pub fn decode_region(
         &mut self,
         bytes: &[u8],
@@ -270,7 +270,7 @@ impl Decoder {
         done
     }
 
-    /// As [`Decoder::decode_region`], into an image of the region's size.
+    /// Like [`Decoder::decode_region`], into an image of the region's size.
     pub fn decode_into(
         &mut self,
         bytes: &[u8],
@@ -280,15 +280,15 @@ impl Decoder {
         out: &mut ImageMut<'_>,
     ) -> Result<Path> {
         if out.size != region.size() {
-            return Err(Error::Misuse("the output has not the size of the region".into()));
+            return Err(Error::Misuse("the output does not have the size of the region".into()));
         }
-        // The fields of a view are public: look again before relying on them.
+        // The fields of a view are public, so they are checked again.
         ImageMut::new(out.bytes, out.size, out.stride, out.layout)?.layout.check_colour()?;
         let mut target = ImageTarget { image: out };
         self.decode(bytes, index, &[region], scale, &mut [&mut target])
     }
 
-    /// Decodes several regions of one image, sharing the entropy decoding of what they overlap. Image `i` has the size
+    /// Decodes several regions of one image; parts that overlap are entropy-decoded once. Image `i` has the size
     /// of region `i`.
     pub fn decode_many(
         &mut self,
@@ -300,7 +300,7 @@ impl Decoder {
     ) -> Result<Path> {
         let fits = regions.len() == out.len() && regions.iter().zip(&*out).all(|(r, o)| r.size() == o.size);
         if !fits {
-            return Err(Error::Misuse("the outputs have not the sizes of the regions".into()));
+            return Err(Error::Misuse("the outputs do not have the sizes of the regions".into()));
         }
         for image in &mut *out {
             ImageMut::new(image.bytes, image.size, image.stride, image.layout)?.layout.check_colour()?;
@@ -310,8 +310,8 @@ impl Decoder {
         self.decode(bytes, index, regions, scale, &mut targets)
     }
 
-    /// A seek index for these bytes, to be kept beside them; `None` for files that cannot have one (progressive,
-    /// arithmetic, CMYK, damaged) and those that need none because they have restart markers.
+    /// Builds a seek index for these bytes, to be stored beside them; `None` for files that cannot have one
+    /// (progressive, arithmetic, CMYK, damaged) and those that need none because they have restart markers.
     pub fn build_index(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let opened = self.open(bytes).ok()?;
         if opened.header.restart_interval != 0 || !scan::has_end(opened.data) {
@@ -324,8 +324,8 @@ impl Decoder {
         index::write(opened.identity, opened.frame.components.len(), &checkpoints)
     }
 
-    /// As [`Decoder::decode_into`] without an index, and builds one on the way: for sources that are read for the first
-    /// time and whose index somebody can keep. Costs the entropy decoding of what lies behind the region.
+    /// Like [`Decoder::decode_into`] without an index, but also builds one: for files that are read for the first
+    /// time and whose index can be stored. Costs the entropy decoding of the rest of the scan.
     pub fn decode_into_and_index(
         &mut self,
         bytes: &[u8],
@@ -340,7 +340,7 @@ impl Decoder {
         Ok((done?, index))
     }
 
-    /// The file's parts if it is covered and not over the limit.
+    /// Parses the file if it is supported and not over the limit.
     fn open<'a>(&self, bytes: &'a [u8]) -> Result<Opened<'a>, NotCovered> {
         let header = parse::parse(bytes)?;
         let frame = Frame::new(&header)?;
@@ -406,7 +406,7 @@ impl Decoder {
         }
         self.pipeline.run(&wanted, &mut walk, targets)?;
         if self.record {
-            // Damage behind the region is no reason to refuse the region; there is only no index then.
+            // Damage after the region is no reason to refuse the region; there is only no index then.
             let checkpoints = walk.finish(frame.mcus()).ok();
             self.recorded =
                 checkpoints.and_then(|found| index::write(opened.identity, frame.components.len(), &found));
@@ -414,7 +414,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Lets libjpeg-turbo decode the rows that have not left yet.
+    /// Decodes the remaining rows with libjpeg-turbo.
     fn decode_by_turbo(
         &mut self,
         bytes: &[u8],

@@ -1,15 +1,15 @@
-//! Markers up to the first scan: sizes, tables, colour rules and EXIF orientation, in one pass over the header.
+//! Parses markers up to the first scan: sizes, tables, colour rules and EXIF orientation, in one pass over the header.
 //!
 //! Strict on purpose: anything that libjpeg would only read with a warning or by guessing is refused here, and the
-//! caller asks libjpeg-turbo instead.
+//! caller uses libjpeg-turbo instead.
 
 use crate::Size;
 
-/// Why a file is not for this decoder. It may still be a fine JPEG.
+/// The file is not for this decoder. It may still be a valid JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotCovered;
 
-/// A Huffman table as the file gives it: codes per length, and the symbols in order of their codes.
+/// A Huffman table as in the file: codes per length, and the symbols in order of their codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HuffmanSpec {
     pub(crate) counts: [u8; 16],
@@ -27,7 +27,7 @@ pub(crate) struct ComponentSpec {
     pub(crate) ac: u8,
 }
 
-/// How the frame is coded, from the kind of its SOF marker.
+/// Coding of the frame, from its SOF marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Process {
     /// Baseline or extended sequential Huffman.
@@ -37,7 +37,7 @@ pub(crate) enum Process {
     Lossless,
 }
 
-/// What the header says.
+/// A parsed header.
 pub(crate) struct Header {
     pub(crate) size: Size,
     pub(crate) precision: u8,
@@ -50,13 +50,13 @@ pub(crate) struct Header {
     pub(crate) restart_interval: u32,
     pub(crate) jfif: bool,
     pub(crate) adobe: Option<u8>,
-    /// EXIF orientation, 1 to 8; 1 when absent or nonsense.
+    /// EXIF orientation, 1 to 8; 1 if absent or invalid.
     pub(crate) orientation: u8,
-    /// The first scan holds all components in the frame's order, whole spectrum: the only kind covered.
+    /// Whether the first scan contains all components in the frame's order, whole spectrum: the only supported kind.
     pub(crate) single_scan: bool,
-    /// Where the entropy-coded data starts.
+    /// Offset of the entropy-coded data.
     pub(crate) data_start: usize,
-    /// A fingerprint of everything that decides how the data decode: frame, tables, scan.
+    /// A fingerprint of everything that decoding depends on: frame, tables, scan.
     pub(crate) fingerprint: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Header, NotCovered> {
             0xE0..=0xEF | 0xFE | 0xCC => {}
             _ => return Err(NotCovered),
         }
-        // These decide how the data decode; comments and metadata do not.
+        // Decoding depends on these; not on comments and metadata.
         if matches!(marker, 0xC0..=0xC4 | 0xDB | 0xDD) {
             header.fingerprint = mix(header.fingerprint ^ u64::from(marker), body);
         }
@@ -132,7 +132,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u16, NotCovered> {
     Ok(u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// The marker at `at`, its body without the length, and where the next segment starts.
+/// The marker at `at`, its body without the length, and the offset of the next segment.
 fn segment(bytes: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), NotCovered> {
     if bytes.get(at) != Some(&0xFF) {
         return Err(NotCovered);
@@ -147,7 +147,7 @@ fn segment(bytes: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), NotCovered
     Ok((marker, body, at + 1 + length))
 }
 
-/// Folds bytes into a 64-bit fingerprint. Not cryptographic: it catches mix-ups, not attackers, and a decoder that
+/// Folds bytes into a 64-bit fingerprint. Not cryptographic: it catches mistakes, not attackers, and a decoder that
 /// trusts it stays memory-safe when it is wrong.
 fn mix(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = seed;

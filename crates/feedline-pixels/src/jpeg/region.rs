@@ -1,4 +1,4 @@
-//! The pipeline: groups of MCU rows go from a source of coefficients through the renderers of the wanted regions.
+//! The pipeline: passes groups of MCU rows from a source of coefficients to the renderers of the requested regions.
 
 use super::frame::{Frame, Scaled, Window};
 use super::huffman::Irregular;
@@ -7,11 +7,11 @@ use super::render::{Renderer, Target};
 use super::source::{RowSpan, Source};
 use crate::{CpuLevel, Region};
 
-/// Blocks that a group may hold: with their samples and pixels they stay in a second-level cache of 512 KiB.
+/// Largest number of blocks in a group: with their samples and pixels they fit in a second-level cache of 512 KiB.
 const GROUP_BLOCKS: usize = 1024;
 
-/// MCU rows in a group at most. Several, because a source decodes rows side by side; not many, because rows wait for the
-/// slowest.
+/// Largest number of MCU rows in a group. Several, because a source decodes rows side by side; not many, because rows
+/// wait for the slowest.
 const GROUP_ROWS: usize = 12;
 
 /// Buffers of the pipeline, kept between images.
@@ -22,7 +22,7 @@ pub(crate) struct Pipeline {
     renderers: Vec<Renderer>,
 }
 
-/// What the pipeline is to decode: regions of one frame at one scale.
+/// What to decode: regions of one frame at one scale.
 pub(crate) struct Wanted<'a> {
     pub(crate) level: CpuLevel,
     pub(crate) frame: &'a Frame,
@@ -31,10 +31,10 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Pipeline {
-    /// Decodes `wanted`, rows of region `i` to `targets[i]`.
+    /// Decodes `wanted`; rows of region `i` go to `targets[i]`.
     ///
-    /// When the data turn out irregular, rows that have left are still right: they depended only on data before.
-    /// [`Pipeline::delivered`] says how many.
+    /// If the data turn out irregular, rows that were delivered are still right: they depended only on data before.
+    /// [`Pipeline::delivered`] returns how many.
     pub(crate) fn run(
         &mut self,
         wanted: &Wanted<'_>,
@@ -65,7 +65,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Forgets the image before: nothing of these regions has left.
+    /// Resets for a new image: nothing of these regions is delivered yet.
     pub(crate) fn reset(&mut self, regions: &[Region]) {
         self.renderers.resize_with(regions.len().max(self.renderers.len()), Renderer::default);
         for (renderer, region) in self.renderers.iter_mut().zip(regions) {
@@ -73,12 +73,12 @@ impl Pipeline {
         }
     }
 
-    /// How many rows of region `i`, which starts at row `top`, have left.
+    /// Number of delivered rows of region `i`, which starts at row `top`.
     pub(crate) fn delivered(&self, i: usize, top: u32) -> u32 {
         self.renderers.get(i).map_or(0, |renderer| (renderer.next_row() as u32).saturating_sub(top))
     }
 
-    /// Fills `spans` with a group from MCU row `row` on; returns the row after it.
+    /// Fills `spans` with a group starting at MCU row `row`; returns the row after it.
     fn plan(
         &mut self,
         mut row: usize,

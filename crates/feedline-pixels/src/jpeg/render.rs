@@ -1,7 +1,7 @@
-//! Coefficients to pixels of one region: inverse DCT, upsampling and colour for the blocks it needs, strip by strip.
+//! Converts coefficients to the pixels of one region: inverse DCT, upsampling and colour of its blocks, strip by strip.
 //!
-//! A renderer keeps the samples of the rows it works on, and of the few above them that the triangle filter still needs.
-//! Rows leave as soon as everything they depend on is there, top to bottom, each exactly once.
+//! A renderer keeps the samples of the current rows, and of the few above them that the triangle filter still needs.
+//! Rows are delivered as soon as everything they depend on is decoded, top to bottom, each exactly once.
 
 use super::color;
 use super::frame::{Colors, Frame, Plane, Scaled, Span, Upsampling, Window};
@@ -10,20 +10,20 @@ use super::source::RowSpan;
 use super::upsample;
 use crate::{CpuLevel, ImageMut, ImageRef, PixelLayout, Region, Size};
 
-/// Room left of a row, for the sample that is repeated beyond the image's edge.
+/// Padding to the left of a row, for the sample that is repeated beyond the image's edge.
 const LEFT: usize = 16;
-/// Room right of a row, for kernels that work on whole groups.
+/// Padding to the right of a row, for kernels that work on whole groups.
 const RIGHT: usize = 64;
 
 /// Receives finished rows.
 pub(crate) trait Target {
-    /// Room for rows `y..y + rows` of the region: bytes and stride.
+    /// Memory for rows `y..y + rows` of the region: bytes and stride.
     fn rows(&mut self, y: u32, rows: u32) -> (&mut [u8], usize);
 
-    /// Those rows are written.
+    /// Notes that these rows are written.
     fn done(&mut self, y: u32, rows: u32);
 
-    /// How pixels are to lie.
+    /// Layout of the pixels.
     fn layout(&self) -> PixelLayout;
 }
 
@@ -44,7 +44,7 @@ impl Target for ImageTarget<'_, '_> {
     }
 }
 
-/// Hands strips to a closure.
+/// Passes strips to a closure.
 pub(crate) struct SinkTarget<'a> {
     pub(crate) width: u32,
     pub(crate) layout: PixelLayout,
@@ -80,28 +80,28 @@ impl Target for SinkTarget<'_> {
     }
 }
 
-/// Samples of one component: rows `base..` of those that the region needs, from column `left` on.
+/// Samples of one component: rows from `base` on, columns from `left` on, of those that the region needs.
 #[derive(Default)]
 struct Samples {
     bytes: Vec<u8>,
     stride: usize,
     left: usize,
     base: usize,
-    /// One past the last row that is there.
+    /// End of the decoded rows.
     end: usize,
     /// One upsampled row.
     wide: Vec<u8>,
 }
 
 impl Samples {
-    /// Bytes from sample column `column` of `row` on.
+    /// Bytes of `row`, starting at sample column `column`.
     fn at(&self, row: usize, column: isize) -> &[u8] {
         let column = LEFT.wrapping_add_signed(column - self.left as isize);
         &self.bytes[(row - self.base) * self.stride + column..]
     }
 }
 
-/// Turns coefficients into the pixels of one region. Reused from image to image for its memory.
+/// Converts coefficients to the pixels of one region. Reused from image to image for its memory.
 #[derive(Default)]
 pub(crate) struct Renderer {
     samples: [Samples; 3],
@@ -123,7 +123,8 @@ impl Renderer {
             samples.stride = LEFT + (span.mcus.1 - span.mcus.0) * plane.mcu_width + RIGHT;
             samples.base = span.rows.0 / plane.block * plane.block;
             samples.end = samples.base;
-            // A group, what the one before left over (less than an MCU and the filter's margin), and slack behind.
+            // A group, what the one before left over (less than an MCU and the filter's margin), and padding at the
+            // end.
             let rows = (group + 1) * plane.mcu_height + 2;
             let needed = rows * samples.stride + RIGHT;
             if samples.bytes.len() < needed {
@@ -137,17 +138,17 @@ impl Renderer {
         self.window = Some(window.clone());
     }
 
-    /// Starts afresh at row `top` of the scaled image.
+    /// Restarts at row `top` of the scaled image.
     pub(crate) fn reset(&mut self, top: usize) {
         self.next = top;
     }
 
-    /// The first row (of the scaled image) that has not left yet.
+    /// The first row (of the scaled image) that is not delivered yet.
     pub(crate) fn next_row(&self) -> usize {
         self.next
     }
 
-    /// Takes the coefficients of the next MCU rows and gives out the rows that they complete.
+    /// Takes the coefficients of the next MCU rows and delivers the rows that they complete.
     pub(crate) fn push(
         &mut self,
         level: CpuLevel,
@@ -202,7 +203,7 @@ impl Renderer {
         }
     }
 
-    /// Gives out all complete rows, then drops the samples that no later row needs.
+    /// Delivers all complete rows, then drops the samples that no later row needs.
     fn emit(&mut self, level: CpuLevel, frame: &Frame, scaled: &Scaled, target: &mut dyn Target) {
         let planes = &scaled.planes;
         let complete = self.samples.iter().zip(planes).map(|(samples, plane)| plane.complete(samples.end));
@@ -229,7 +230,7 @@ impl Renderer {
         }
     }
 
-    /// One row of pixels.
+    /// Computes one row of pixels.
     fn pixels(
         &mut self,
         level: CpuLevel,
@@ -276,7 +277,7 @@ fn repeat_edges(plane: &Plane, span: &Span, left: usize, bytes: &mut [u8], strid
     }
 }
 
-/// Brings the samples under output row `y`, columns `x`, to full width in `samples.wide`.
+/// Upsamples the samples for output row `y`, columns `x`, to full width in `samples.wide`.
 fn upsample_row(level: CpuLevel, samples: &mut Samples, plane: &Plane, y: usize, x: (usize, usize)) {
     let mut wide = std::mem::take(&mut samples.wide);
     let near = y / 2;

@@ -1,16 +1,18 @@
 //! Entropy-coded bytes without their stuffing: `FF 00` becomes `FF`, and any marker ends a piece.
 //!
-//! The bit reader loads eight bytes at a time and must not look at each. So the bytes it needs are copied once into
-//! scratch, which costs about 1 % of a decode: runs without `FF` go in words, and there is one `FF` in 300 bytes.
+//! The bit reader loads eight bytes at a time and must not check each. So the bytes it needs are copied once into
+//! scratch memory, which costs about 1 % of a decode: runs without `FF` are copied in words, and there is one `FF` in
+//! 300 bytes.
 
 use super::huffman::REACH;
 
-/// Zero bytes after each piece, so that a reader need not look where it ends. A reader runs up to eight bytes ahead.
+/// Number of zero bytes after each piece, so that a reader need not check for its end. A reader runs up to eight bytes
+/// ahead.
 pub(crate) const PADDING: usize = REACH + 8;
 
 /// Appends `from` to `to` up to the first marker, and then [`PADDING`]. Returns how many bytes of `from` were read; if
-/// that is less than its length, a marker is there. `stuffed` hears of every `FF` that had a zero behind it, by its
-/// position in `to`.
+/// that is less than its length, there is a marker. `stuffed` is called for every `FF` that was followed by a zero,
+/// with its position in `to`.
 pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usize)) -> usize {
     to.reserve(from.len() + PADDING);
     let mut at = 0;
@@ -24,7 +26,7 @@ pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usi
                 to.push(0xFF);
                 at += 2;
             }
-            // The piece may be cut between the two bytes; what follows then is never read as data.
+            // The piece may be cut between the two bytes; the second is never read as data.
             Some([0xFF]) => {
                 to.push(0xFF);
                 break at + 1;
@@ -36,12 +38,12 @@ pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usi
     end
 }
 
-/// How many bytes precede the first `FF`.
+/// Number of bytes before the first `FF`.
 fn run_without_ff(bytes: &[u8]) -> usize {
     const STEP: usize = 32;
     let mut at = 0;
     for chunk in bytes.chunks_exact(STEP) {
-        // Written so that the compiler makes one vector comparison of it.
+        // Written so that the compiler uses one vector comparison.
         if chunk.iter().fold(0, |seen, &byte| seen | u8::from(byte == 0xFF)) != 0 {
             break;
         }
@@ -50,8 +52,8 @@ fn run_without_ff(bytes: &[u8]) -> usize {
     at + bytes[at..].iter().position(|&byte| byte == 0xFF).unwrap_or(bytes.len() - at)
 }
 
-/// Whether an end-of-image marker lies in the entropy-coded data or behind it. Pillow takes a file without one for
-/// truncated, and so do we, whatever part of it is wanted.
+/// Whether there is an end-of-image marker in or after the entropy-coded data. Pillow treats a file without one as
+/// truncated, and so do we, whatever part of it is requested.
 pub(crate) fn has_end(data: &[u8]) -> bool {
     data.windows(2).rev().any(|pair| pair == [0xFF, 0xD9])
 }

@@ -1,4 +1,4 @@
-//! Where coefficients come from: a walk through the scan from its start, or jumps by a seek index.
+//! Sources of coefficients: a walk through the scan from its start, or jumps with a seek index.
 
 use std::ops::Range;
 
@@ -9,25 +9,25 @@ use super::index::{Checkpoint, Index, SPACING};
 use super::scan::{PADDING, unstuff};
 use crate::CpuLevel;
 
-/// MCUs of one row whose coefficients are wanted, and where they go in the caller's blocks.
+/// MCUs of one row whose coefficients are needed, and their place in the caller's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowSpan {
     pub(crate) row: usize,
     pub(crate) mcus: Range<usize>,
-    /// The first block's place.
+    /// Index of the first block.
     pub(crate) offset: usize,
 }
 
-/// Gives the coefficients of MCUs.
+/// Decodes the coefficients of MCUs.
 pub(crate) trait Source {
-    /// Spans that start at multiples of this are cheapest, and the only ones asked for.
+    /// Spans start at multiples of this, which is cheapest.
     fn alignment(&self) -> usize;
 
-    /// Fills `blocks`, whatever they hold, with the coefficients of `spans`, which come in scan order and never overlap earlier ones.
+    /// Fills `blocks` with the coefficients of `spans`, which are in scan order and never overlap earlier ones.
     fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular>;
 }
 
-/// Scratch that sources keep between images.
+/// Scratch memory that sources keep between images.
 #[derive(Default)]
 pub(crate) struct SourceScratch {
     /// Entropy-coded bytes without stuffing.
@@ -36,7 +36,7 @@ pub(crate) struct SourceScratch {
     pieces: Vec<Range<usize>>,
     /// DC predictors of each piece.
     predictors: Vec<Predictors>,
-    /// Positions of `FF` bytes in `bytes` that had stuffing behind them.
+    /// Positions of `FF` bytes in `bytes` that were followed by stuffing.
     stuffed: Vec<u32>,
 }
 
@@ -48,19 +48,19 @@ pub(crate) struct Walk<'a> {
     restart_interval: usize,
     bytes: &'a [u8],
     pieces: &'a [Range<usize>],
-    /// Stuffing bytes still ahead, and how many are behind.
+    /// Remaining stuffing bytes, and the number already passed.
     stuffed: &'a [u32],
     stuffing: usize,
     recorded: Option<Vec<Checkpoint>>,
     reader: Reader<'a>,
     predictors: Predictors,
-    /// The MCU that comes next, and the piece it is in.
+    /// The next MCU, and its piece.
     mcu: usize,
     piece: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// Unstuffs `data` (from the scan's first byte on) and starts at its first MCU.
+    /// Unstuffs `data` (starting at the scan's first byte) and starts at its first MCU.
     pub(crate) fn new(
         level: CpuLevel,
         frame: &Frame,
@@ -116,13 +116,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// More bits consumed than the piece has: the data ended early and padding was read.
+    /// An error if more bits were consumed than the piece has: the data ended early and padding was read.
     fn check(&self) -> Result<(), Irregular> {
         let piece = self.pieces.get(self.piece).ok_or(Irregular)?;
         if self.reader.position() > piece.len() * 8 { Err(Irregular) } else { Ok(()) }
     }
 
-    /// Up to which MCU the current piece goes on, at most `end`.
+    /// The MCU where the current piece ends, at most `end`.
     fn stretch(&mut self, end: usize) -> Result<usize, Irregular> {
         if self.restart_interval == 0 {
             return Ok(self.note(end));
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         Ok(end.min((self.piece + 1) * self.restart_interval))
     }
 
-    /// Reads over MCUs up to `end`.
+    /// Skips MCUs up to `end`.
     fn skip_to(&mut self, end: usize) -> Result<(), Irregular> {
         if self.restart_interval != 0 && end / self.restart_interval > self.piece {
             self.check()?;
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Notes checkpoints from here on; only at the scan's start, and for scans without restart intervals.
+    /// Records checkpoints from here on; only at the scan's start, and for scans without restart intervals.
     pub(crate) fn recording(mut self) -> Self {
         if self.mcu == 0 && self.restart_interval == 0 {
             self.recorded = Some(Vec::new());
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
         self
     }
 
-    /// Walks to the scan's end and returns the checkpoints noted on the way, the end last.
+    /// Walks to the scan's end and returns the recorded checkpoints, the end last.
     pub(crate) fn finish(mut self, mcus: usize) -> Result<Vec<Checkpoint>, Irregular> {
         self.skip_to(mcus)?;
         self.check()?;
@@ -167,10 +167,10 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// The state at this point.
+    /// The current state.
     fn checkpoint(&mut self) -> Checkpoint {
         let position = self.reader.position();
-        // How many stuffing bytes lie before the reader's position; it only grows.
+        // Count the stuffing bytes before the reader's position, which only grows.
         while self.stuffed.first().is_some_and(|&at| (at as usize) < position / 8) {
             self.stuffed = &self.stuffed[1..];
             self.stuffing += 1;
@@ -178,7 +178,7 @@ impl<'a> Walk<'a> {
         Checkpoint { position: (position + 8 * self.stuffing) as u64, predictors: self.predictors }
     }
 
-    /// Notes a checkpoint if one is due here; returns how far to go without another, at most `end`.
+    /// Records a checkpoint if one is due here; returns how far to go until the next, at most `end`.
     fn note(&mut self, end: usize) -> usize {
         if self.recorded.is_none() {
             return end;
@@ -216,18 +216,18 @@ impl Source for Walk<'_> {
     }
 }
 
-/// Jumps into the scan by a seek index.
+/// Jumps into the scan with a seek index.
 pub(crate) struct Jumps<'a> {
     level: CpuLevel,
     tables: &'a ScanTables<'a>,
     index: Index<'a>,
-    /// Entropy-coded data from the scan's first byte on.
+    /// Entropy-coded data, starting at the scan's first byte.
     data: &'a [u8],
     scratch: &'a mut SourceScratch,
 }
 
 impl<'a> Jumps<'a> {
-    /// Starts nowhere: each span is found by itself.
+    /// Has no position: each span is found by itself.
     pub(crate) fn new(
         level: CpuLevel,
         tables: &'a ScanTables<'a>,

@@ -5,7 +5,8 @@ use super::frame::Frame;
 use super::huffman::{AcTable, DcTable, ScanTables, Slot};
 use super::parse::{Header, HuffmanSpec, NotCovered};
 
-/// Tables kept of each kind. A file needs at most four; a dataset rarely has more than two or three encoders.
+/// Number of tables kept of each kind. A file needs at most four; a data set rarely has more than two or three
+/// encoders.
 const KEPT: usize = 12;
 
 /// Tables by the specification that they were built from.
@@ -16,7 +17,7 @@ pub(crate) struct TableCache {
 }
 
 impl TableCache {
-    /// Makes sure that the tables of a header's scan are here.
+    /// Makes sure that the tables of a header's scan are cached.
     pub(crate) fn prepare(&mut self, header: &Header) -> Result<(), NotCovered> {
         if self.dc.len() > KEPT {
             self.dc.clear();

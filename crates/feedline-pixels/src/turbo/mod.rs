@@ -1,20 +1,20 @@
-//! libjpeg-turbo behind a safe face: the decoder for every JPEG that [`crate::jpeg`] does not cover, the yardstick for
-//! those it does, a lossless transcoder from progressive to baseline, and the encoder that tests draw on.
+//! Safe interface to libjpeg-turbo: the decoder for every JPEG that [`crate::jpeg`] does not cover, the reference for
+//! those it does, a lossless transcoder from progressive to baseline, and the encoder for tests.
 //!
 //! The pixels are those of the accurate path (ISLOW DCT, fancy upsampling, no merged upsampling). Truncated entropy
-//! data is an error as it is for Pillow; other damage that libjpeg only warns of gives the pixels it gives.
+//! data is an error, as in Pillow; for other damage that libjpeg only warns about, its pixels are returned.
 
 use std::ffi::{CStr, c_char, c_int};
 
 use crate::{Error, ImageMut, Region, Result, Size};
 
-// The crate that builds and links the library; the shim calls into it, Rust does not.
+// The crate that builds and links the library; the C shim calls it, Rust does not.
 use turbojpeg_sys as _;
 
 const CODEC: &str = "jpeg";
 const MESSAGE_BYTES: usize = 200;
 
-/// What a JPEG's header declares, as libjpeg-turbo reads it.
+/// Header of a JPEG as libjpeg-turbo reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
@@ -32,7 +32,7 @@ pub struct Header {
     pub restart_interval: u32,
 }
 
-/// How the test encoder is to write a JPEG.
+/// Settings of the test encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
     /// Width and height in pixels.
@@ -108,7 +108,7 @@ pub fn header(bytes: &[u8]) -> Result<Header> {
 /// Decodes the box `region` of the image at `scale`/8 (the box in scaled pixels) into `out`, which has the box's size.
 ///
 /// Reads every row from the top to the box's last one; the box is cut from complete rows, so its edges are exact.
-/// Images of more than `max_pixels` are refused before any memory is taken.
+/// Images of more than `max_pixels` are refused before any memory is allocated.
 pub fn decode_region(
     bytes: &[u8],
     region: Region,
@@ -119,7 +119,7 @@ pub fn decode_region(
     decode(bytes, region, scale, max_pixels, false, out)
 }
 
-/// As [`decode_region`], but by libjpeg-turbo's own skipping of rows and cropping of columns, the best it can do alone.
+/// Like [`decode_region`], but with libjpeg-turbo's own skipping of rows and cropping of columns, the best it offers.
 pub fn decode_region_partial(
     bytes: &[u8],
     region: Region,
@@ -142,7 +142,7 @@ fn decode(
         return Err(Error::Misuse(format!("scale {scale}/8 is not between 1/8 and 8/8")));
     }
     if out.size != region.size() || region.width == 0 || region.height == 0 {
-        return Err(Error::Misuse("the output has not the size of the region, or is empty".into()));
+        return Err(Error::Misuse("the output does not have the size of the region, or is empty".into()));
     }
     let request = ffi::Request {
         x: region.x,
@@ -154,7 +154,7 @@ fn decode(
         partial: u32::from(partial),
         max_pixels,
     };
-    // `ImageMut`'s fields are public: look again before handing out its pointer.
+    // The fields of `ImageMut` are public, so they are checked again before its pointer is passed on.
     ImageMut::new(out.bytes, out.size, out.stride, out.layout)?;
     let mut warnings = 0;
     let mut message = [0; MESSAGE_BYTES];
@@ -174,8 +174,8 @@ fn decode(
     check(code, &message)
 }
 
-/// The same coefficients as a baseline file with optimised tables: same pixels, but a file that can be indexed.
-/// EXIF and ICC segments are kept. Damaged files, and progressive ones with scans missing, are refused.
+/// Rewrites the same coefficients as a baseline file with optimised tables: same pixels, but a file that can be
+/// indexed. EXIF and ICC segments are kept. Damaged files, and progressive ones with missing scans, are refused.
 pub fn to_baseline(bytes: &[u8], max_pixels: u64) -> Result<Vec<u8>> {
     let mut made = Made::default();
     let mut message = [0; MESSAGE_BYTES];
@@ -269,7 +269,7 @@ fn check(code: c_int, message: &[c_char; MESSAGE_BYTES]) -> Result<()> {
         1 => Error::Truncated { codec: CODEC, reason: "the data ends before the image does".into() },
         3 => Error::Unsupported { codec: CODEC, reason: text },
         4 => Error::Misuse(text),
-        // libjpeg does not say how much; what it takes at once is a row of blocks or the coefficients.
+        // libjpeg does not say how much; it allocates a row of blocks or the coefficients at once.
         5 => Error::OutOfMemory { bytes: 0 },
         _ => Error::Corrupt { codec: CODEC, offset: 0, reason: text },
     })

@@ -661,7 +661,11 @@ fn put_array(
 pub(super) fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
     let name = &run.dataset.schema().fields[field].name;
     let place = run.locate(sample).with_field(name);
-    Error::sample(place, Stage::Read, "the sample has no value for this field; leave it out with fields=[...]")
+    Error::sample(
+        place,
+        Stage::Read,
+        "the sample has no value for this field; leave it out with fields=[...]",
+    )
 }
 
 pub(super) fn decode_error(

@@ -1,5 +1,5 @@
-//! Samples → pixels, as Pillow's modes and its `convert("RGB")` have it. More than eight bits keep their upper ones;
-//! whole numbers and floats of 32 bits and more are clipped to 0…255.
+//! Converts samples to pixels like Pillow's modes and its `convert("RGB")`. Samples of 16 bits keep their upper bits;
+//! integers and floats of 32 bits and more are clipped to 0…255.
 
 use super::CODEC;
 use super::directory::{Directory, tag};
@@ -97,7 +97,7 @@ pub(super) fn append_rgb(band: &[u8], pixels: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Adds rows of numbers as they are: one byte each, or two for those of 16 bits.
+/// Adds rows of unconverted numbers: one byte each, or two for those of 16 bits.
 pub(super) fn append_numbers(layout: &Layout, rows: usize, band: &[u8], pixels: &mut Vec<u8>) -> Result<()> {
     let width = layout.size.width as usize;
     let stride = (width * layout.bits).div_ceil(8);
@@ -111,7 +111,7 @@ pub(super) fn append_numbers(layout: &Layout, rows: usize, band: &[u8], pixels: 
     Ok(())
 }
 
-/// One byte per sample. Palette indices stay as they are; greys of few bits are spread over 0…255.
+/// One byte per sample. Palette indices are not changed; greys of few bits are scaled to 0…255.
 fn to_bytes(row: &[u8], count: usize, layout: &Layout, indices: bool, out: &mut Vec<u8>) {
     out.clear();
     let top = if indices { 1 } else { 255 / ((1u16 << layout.bits.min(8)) - 1) as u8 };
@@ -156,7 +156,7 @@ pub(super) fn small(row: &[u8], at: usize, bits: usize) -> u8 {
     row[bit / 8] >> (8 - bits - bit % 8) & ((1u16 << bits) as u8 - 1)
 }
 
-/// Sample `at` of 12 bits: two lie in three bytes, highest bits first.
+/// Sample `at` of 12 bits: two are stored in three bytes, highest bits first.
 pub(super) fn twelve(row: &[u8], at: usize) -> u16 {
     let byte = at / 2 * 3;
     if at.is_multiple_of(2) {
@@ -178,7 +178,7 @@ pub(super) fn half(bits: u16) -> f32 {
     if sign == 1 { -size } else { size }
 }
 
-/// The colour map holds all reds, then all greens, then all blues, 16 bits each.
+/// The colour map contains all reds, then all greens, then all blues, 16 bits each.
 pub(super) fn palette(directory: &Directory<'_>) -> Result<Vec<[u8; 3]>> {
     let map =
         directory.numbers(tag::COLOR_MAP).ok_or_else(|| CODEC.corrupt(0, "palette image without palette"))?;
@@ -187,14 +187,14 @@ pub(super) fn palette(directory: &Directory<'_>) -> Result<Vec<[u8; 3]>> {
     Ok((0..count).map(|index| [upper(index), upper(count + index), upper(2 * count + index)]).collect())
 }
 
-/// As Pillow does: rounded down, and no colour where there is no alpha.
+/// As in Pillow: rounded down, and black if alpha is 0.
 fn divide_by_alpha(pixel: &[u8]) -> [u8; 4] {
     let scale =
         |colour: u8| (u32::from(colour) * 255).checked_div(u32::from(pixel[3])).unwrap_or(0).min(255) as u8;
     [scale(pixel[0]), scale(pixel[1]), scale(pixel[2]), 255]
 }
 
-/// Pillow's simple conversion: ink scales down what black leaves.
+/// Pillow's simple conversion: each ink is scaled by what black leaves.
 fn cmyk([cyan, magenta, yellow, black]: [u8; 4]) -> [u8; 3] {
     let left = 255 - black;
     [cyan, magenta, yellow].map(|ink| {
@@ -203,7 +203,7 @@ fn cmyk([cyan, magenta, yellow, black]: [u8; 4]) -> [u8; 3] {
     })
 }
 
-/// Pillow's arithmetic: products in 64ths, cut towards zero after adding a half, then shifted.
+/// Pillow's arithmetic: products in 64ths, truncated towards zero after adding a half, then shifted.
 pub(super) fn ycbcr(light: u8, blue: u8, red: u8) -> [u8; 3] {
     let part = |factor: f64, value: u8| (factor * 64.0 * (f64::from(value) - 128.0) + 0.5) as i32;
     let light = i32::from(light);

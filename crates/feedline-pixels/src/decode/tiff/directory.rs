@@ -1,11 +1,11 @@
 //! A TIFF directory: tags and their numbers. Classic and BigTIFF, either byte order.
 //!
-//! Nothing is read outside the file and no count is believed: a list is at most as long as the bytes behind it.
+//! Nothing outside the file is read, and no count is trusted: a list is at most as long as the bytes that follow.
 
 use super::CODEC;
 use crate::Result;
 
-/// Tags that decoding asks for.
+/// Tags that decoding uses.
 pub(super) mod tag {
     pub(in super::super) const WIDTH: u16 = 256;
     pub(in super::super) const HEIGHT: u16 = 257;
@@ -39,7 +39,7 @@ pub(super) mod tag {
     }
 }
 
-/// One entry: what kind of values, how many, and where they begin.
+/// One entry: the type of its values, their number, and their offset.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     tag: u16,
@@ -78,7 +78,7 @@ impl<'a> Directory<'a> {
         let head = if large { 8 } else { 2 };
         let count = self.number(start, head).ok_or_else(|| cut(start))?;
         let room = (self.bytes.len() - start - head) / width;
-        // What is not there would be taken for its usual value, and the pixels would be wrong.
+        // A missing tag would be replaced by its default, and the pixels would be wrong.
         if count == 0 || count > room as u64 {
             return Err(cut(start));
         }
@@ -113,7 +113,7 @@ impl<'a> Directory<'a> {
         self.entries.iter().find(|entry| entry.tag == tag)
     }
 
-    /// All numbers of a tag; `None` if it is missing, cut off or no list of whole numbers.
+    /// All numbers of a tag; `None` if it is missing, cut off or not a list of integers.
     pub(super) fn numbers(&self, tag: u16) -> Option<Vec<u64>> {
         let entry = self.entry(tag)?;
         let width = match entry.kind {
@@ -145,7 +145,7 @@ impl<'a> Directory<'a> {
         self.bytes.get(entry.at..entry.at.checked_add(length)?)
     }
 
-    /// Where a tag's values stand in the file, for errors.
+    /// Offset of a tag's values in the file, for errors.
     pub(super) fn place(&self, tag: u16) -> usize {
         self.entry(tag).map_or(0, |entry| entry.at)
     }

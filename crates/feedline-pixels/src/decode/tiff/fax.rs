@@ -1,23 +1,23 @@
-//! CCITT fax compression, T.4 and T.6: runs of white and black. One- and two-dimensional rows, with and without ends of
-//! lines, and TIFF's own kind, whose rows begin at whole bytes.
+//! CCITT fax compression, T.4 and T.6: runs of white and black. One- and two-dimensional rows, with and without
+//! end-of-line codes, and TIFF's own variant, whose rows begin at whole bytes.
 
 use std::sync::OnceLock;
 
 use super::CODEC;
 use crate::Result;
 
-/// Which of the codings.
+/// Variant of the coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// TIFF compression 2: one-dimensional, each row begins a byte, no ends of lines.
+    /// TIFF compression 2: one-dimensional, each row begins at a byte, no end-of-line codes.
     Rle,
-    /// Group 3: ends of lines; `two_dimensional` rows say of themselves which they are.
+    /// Group 3: end-of-line codes; with `two_dimensional`, each row says which coding it has.
     Group3 { two_dimensional: bool },
     /// Group 4: two-dimensional throughout.
     Group4,
 }
 
-/// Decodes rows of `width` pixels into `out`, one bit each, black set. Rows that the data do not reach stay white.
+/// Decodes rows of `width` pixels into `out`, one bit each, black is 1. Rows after the end of the data stay white.
 pub(super) fn decode(data: &[u8], kind: Kind, width: usize, out: &mut [u8]) -> Result<()> {
     let stride = width.div_ceil(8);
     let mut bits = Bits { data, at: 0 };
@@ -53,12 +53,12 @@ pub(super) fn decode(data: &[u8], kind: Kind, width: usize, out: &mut [u8]) -> R
     Ok(())
 }
 
-/// After a damaged row of group 3 the next end of line is a place to go on from; other kinds have none.
+/// After a damaged row of group 3, decoding can resume at the next end-of-line code; other kinds have none.
 fn recover(bits: &mut Bits<'_>, kind: Kind) -> bool {
     matches!(kind, Kind::Group3 { .. }) && bits.find_end_of_line()
 }
 
-/// Sets the pixels of every second run. `edges` are the places where the colour changes, white first.
+/// Sets the pixels of every second run. `edges` are the positions where the colour changes, white first.
 fn paint(edges: &[usize], width: usize, row: &mut [u8]) {
     for pair in edges.chunks(2) {
         let (start, end) = (pair[0].min(width), pair.get(1).map_or(width, |end| (*end).min(width)));
@@ -80,7 +80,7 @@ fn one_dimensional(bits: &mut Bits<'_>, width: usize, edges: &mut Vec<usize>) ->
 
 fn two_dimensional(bits: &mut Bits<'_>, width: usize, above: &[usize], edges: &mut Vec<usize>) -> Option<()> {
     let (mut at, mut black) = (0, false);
-    // Before the first pixel stands an imaginary white one: an edge at 0 counts for the first code.
+    // There is an imaginary white pixel before the first: an edge at 0 counts for the first code.
     let mut begun = false;
     while at < width {
         let (first, second) = edges_above(above, at, begun, black, width);
@@ -107,9 +107,9 @@ fn two_dimensional(bits: &mut Bits<'_>, width: usize, above: &[usize], edges: &m
     Some(())
 }
 
-/// The first edge of the row above to the right of `at` whose colour is opposite to the present one, and the next.
+/// The first edge of the row above to the right of `at` whose colour is opposite to the current one, and the next.
 fn edges_above(above: &[usize], at: usize, begun: bool, black: bool, width: usize) -> (usize, usize) {
-    // Edge number n of the row above turns to black if n is even.
+    // Edge number n of the row above changes to black if n is even.
     let right = |edge: usize| edge > at || (!begun && edge == 0 && at == 0);
     let mut number = above.partition_point(|edge| !right(*edge));
     if (number % 2 == 1) != black {
@@ -159,7 +159,7 @@ fn run(bits: &mut Bits<'_>, black: bool) -> Option<usize> {
     }
 }
 
-/// Bits from the highest of each byte down; past the end they are zero.
+/// Reads bits from the highest of each byte down; past the end they are zero.
 struct Bits<'a> {
     data: &'a [u8],
     at: usize,
@@ -189,7 +189,7 @@ impl Bits<'_> {
         self.at >= self.data.len() * 8
     }
 
-    /// Goes over fill bits and an end of line, if they are next.
+    /// Skips fill bits and an end-of-line code, if they are next.
     fn skip_end_of_line(&mut self) {
         let start = self.at;
         while !self.ended() && self.peek(1) == 0 {
@@ -202,7 +202,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Goes to the next end of line; false if there is none.
+    /// Skips to the next end-of-line code; returns false if there is none.
     fn find_end_of_line(&mut self) -> bool {
         while !self.ended() {
             if self.peek(12) == 1 {
@@ -214,10 +214,10 @@ impl Bits<'_> {
     }
 }
 
-/// Bits of the longest code.
+/// Bits in the longest code.
 const LONGEST: usize = 13;
 
-/// For every 13 bits: the run that they begin with, and the length of its code; 0 for none.
+/// For every 13 bits: the run they begin with, and the length of its code; 0 if there is none.
 type Table = Box<[(u16, u8)]>;
 
 fn tables() -> &'static [Table; 2] {
@@ -277,7 +277,7 @@ const MAKEUP: &str = "00000001000 00000001100 00000001101 000000010010 000000010
 mod tests {
     use super::*;
 
-    /// Every pattern of bits begins with at most one code, and the codes fill what T.4 leaves to them.
+    /// Every bit pattern begins with at most one code, and the codes cover exactly what T.4 assigns to them.
     #[test]
     fn codes_are_free_of_prefixes() {
         for (terminating, makeup) in [(WHITE, WHITE_MAKEUP), (BLACK, BLACK_MAKEUP)] {

@@ -1,4 +1,4 @@
-//! JPEG inside TIFF: chunks are JPEGs whose tables may stand in a tag of their own, or one old-style whole file.
+//! JPEG inside TIFF: chunks are JPEGs whose tables may be in a separate tag, or there is one old-style whole file.
 
 use super::colour::append_rgb;
 use super::directory::{Directory, tag};
@@ -23,8 +23,8 @@ pub(super) fn samples(
         let reason = format!("JPEG of {width}x{height} in a chunk of {}x{}", shape.width, shape.height);
         return Err(CODEC.unsupported(reason));
     }
-    // Progressive files are kept whole until their end. Of others the chunk's part counts: 64 pixels take two bits at
-    // least, or sixteen times as many where luminances are shared.
+    // Progressive files are buffered until their end. For others, only the chunk's part counts: 64 pixels take at least
+    // two bits, or sixteen times as many pixels where chroma is subsampled.
     if header.progressive {
         check_amount(&file, size)?;
     } else if shape.width * shape.height / 4096 > file.len() {
@@ -32,7 +32,7 @@ pub(super) fn samples(
         return Err(CODEC.truncated(reason));
     }
     let mut pixels = Vec::new();
-    // The JPEG may be larger than the chunk: no more than the chunk is wanted of it.
+    // The JPEG may be larger than the chunk; only the chunk's size is decoded.
     decode(&file, Size::new(shape.width as u32, shape.height as u32), &mut pixels)?;
     fit(out, shape.width * shape.height * shape.samples, 0)?;
     let rows = pixels.chunks_exact(shape.width * 3);
@@ -46,7 +46,7 @@ pub(super) fn samples(
     Ok(())
 }
 
-/// Decodes the old kind, in which a tag says where a whole JPEG file lies. False if there is no such tag.
+/// Decodes the old kind, in which a tag gives the offset of a whole JPEG file. Returns false if there is no such tag.
 pub(super) fn whole_stream(
     bytes: &[u8],
     directory: &Directory<'_>,
@@ -56,9 +56,9 @@ pub(super) fn whole_stream(
     let Some(at) = directory.first_number(tag::JPEG_STREAM) else { return Ok(false) };
     let file = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
     let file = file.filter(|file| file.starts_with(&[0xFF, 0xD8]));
-    let file = file.ok_or_else(|| CODEC.unsupported("old JPEG whose parts lie apart"))?;
+    let file = file.ok_or_else(|| CODEC.unsupported("old JPEG whose parts are stored separately"))?;
     if jpeg::probe(file)?.size != layout.size {
-        return Err(CODEC.unsupported("old JPEG of another size than the image"));
+        return Err(CODEC.unsupported("old JPEG whose size differs from the image"));
     }
     check_amount(file, layout.size)?;
     decode(file, layout.size, &mut scratch.samples)?;
@@ -66,7 +66,7 @@ pub(super) fn whole_stream(
     Ok(true)
 }
 
-/// The upper left part of a JPEG, `size` pixels of it.
+/// Decodes the upper left `size` pixels of a JPEG.
 fn decode(file: &[u8], size: Size, pixels: &mut Vec<u8>) -> Result<()> {
     let stride = size.width as usize * 3;
     fit(pixels, stride * size.height as usize, 0)?;
@@ -75,8 +75,8 @@ fn decode(file: &[u8], size: Size, pixels: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// A file that stands on its own: the tables first, and a marker that says whether its colours are YCbCr. TIFF says that
-/// in a tag; a JPEG alone would have to guess.
+/// Makes a complete JPEG file: the tables first, and a marker that says whether its colours are YCbCr. TIFF has
+/// a tag for that; a JPEG decoder alone would have to guess.
 fn whole_file(tables: Option<&[u8]>, data: &[u8], meaning: Meaning) -> Result<Vec<u8>> {
     let transform = u8::from(meaning == Meaning::YCbCr);
     let mut file = Vec::new();

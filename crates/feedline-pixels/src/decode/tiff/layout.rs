@@ -1,4 +1,4 @@
-//! What a directory says about the image: sizes, samples, chunks; everything checked before a byte is unpacked.
+//! Description of the image from its directory: sizes, samples, chunks; all checked before a byte is unpacked.
 
 use super::CODEC;
 use super::directory::{Directory, tag};
@@ -20,17 +20,17 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Whether the tag for a predictor means anything.
+    /// Whether the compression can have a predictor.
     fn has_predictor(self) -> bool {
         matches!(self, Compression::Lzw | Compression::Deflate | Compression::Zstd | Compression::Lzma)
     }
 
-    /// The most bytes of samples that a byte can become; fax, which has no such bound, is asked about by rows.
+    /// Largest number of sample bytes that one byte can decode to; fax has no such bound and is checked by rows.
     pub(super) fn best_ratio(self) -> usize {
         match self {
             Compression::None => 1,
             Compression::PackBits => 64,
-            // A 12-bit code for 4 KiB; deflate has 1032.
+            // LZW: 4 KiB for a 12-bit code; deflate: 1032.
             Compression::Lzw | Compression::Deflate => 2800,
             Compression::Fax(_) | Compression::Jpeg => 1 << 16,
             Compression::Zstd | Compression::Lzma => 1 << 17,
@@ -38,7 +38,7 @@ impl Compression {
     }
 }
 
-/// What the numbers of a pixel mean.
+/// Meaning of a pixel's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     WhiteIsZero,
@@ -50,7 +50,7 @@ pub(super) enum Meaning {
     Lab,
 }
 
-/// What kind of number a sample is.
+/// Number type of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     Unsigned,
@@ -71,11 +71,11 @@ pub(super) struct Layout {
     pub(super) predictor: u64,
     pub(super) big_endian: bool,
     pub(super) reversed_bits: bool,
-    /// Each sample in chunks of its own.
+    /// Whether each sample has its own chunks.
     pub(super) planes: bool,
-    /// Kinds of the samples behind the colours.
+    /// Kinds of the samples after the colours.
     pub(super) extra: Vec<u64>,
-    /// Colour samples that share one pair of YCbCr differences, across and down.
+    /// Number of luma samples, across and down, that share one pair of chroma samples in YCbCr.
     pub(super) subsampling: (usize, usize),
     /// Width and height of a tile; `None` for strips.
     pub(super) tile: Option<(usize, usize)>,
@@ -121,11 +121,11 @@ impl Layout {
         })
     }
 
-    /// The fewest bytes that the samples of the whole image take. Chunks may share their bytes, so that even samples that
-    /// are not compressed count as if they were.
+    /// The fewest bytes that the samples of the whole image can take. Chunks may share their bytes, so even
+    /// uncompressed samples count as if they were compressed.
     pub(super) fn fewest_bytes(&self) -> u64 {
         if let Compression::Fax(_) = self.compression {
-            // A row like the one above it takes one bit, however long.
+            // A row equal to the one above takes one bit, however long it is.
             return u64::from(self.size.height) / 8;
         }
         let bits = u128::from(self.size.area()) * (self.samples * self.bits) as u128;
@@ -138,24 +138,24 @@ impl Layout {
         self.tile.map_or(self.rows_per_strip, |(_, height)| height)
     }
 
-    /// Chunks beside each other in a band.
+    /// Number of chunks beside each other in a band.
     pub(super) fn chunks_across(&self) -> usize {
         self.tile.map_or(1, |(width, _)| (self.size.width as usize).div_ceil(width))
     }
 
-    /// Bands of one plane.
+    /// Number of bands in one plane.
     pub(super) fn bands(&self) -> usize {
         (self.size.height as usize).div_ceil(self.band_rows())
     }
 
-    /// The bytes of chunk `number`, and where they begin.
+    /// The bytes of chunk `number`, and their offset.
     pub(super) fn chunk<'a>(&self, bytes: &'a [u8], number: usize) -> Result<(usize, &'a [u8])> {
         let missing = || CODEC.truncated(format!("there is no chunk {number}"));
         let start = self.offsets.get(number).copied().ok_or_else(missing)?;
         let outside =
             || CODEC.truncated(format!("chunk {number} begins at byte {start}, behind the file's end"));
         let at = usize::try_from(start).ok().filter(|at| *at < bytes.len()).ok_or_else(outside)?;
-        // Writers that leave the length out mean the rest of the file.
+        // If the length is missing, the chunk reaches to the end of the file.
         let length = self.lengths.get(number).copied().filter(|length| *length > 0).unwrap_or(u64::MAX);
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len() - at);
         Ok((at, &bytes[at..at + length]))

@@ -1,12 +1,11 @@
-//! TIFF: strips and tiles, chunky or by planes, 1 to 64 bits a sample, classic and BigTIFF, either byte order.
+//! TIFF: strips and tiles, chunky or planar, 1 to 64 bits per sample, classic and BigTIFF, either byte order.
 //!
-//! `directory` reads tags, `layout` turns them into a checked description, `unpack` (with `fax` and `jpeg`) makes rows of
-//! samples out of a chunk, `colour` makes pixels out of samples, `numbers` leaves them as
-//! numbers. The image grows band by band as its data decode, so that
-//! a file whose data end early costs no more than what was there.
+//! `directory` reads tags, `layout` turns them into a checked description, `unpack` (with `fax` and `jpeg`) decodes a
+//! chunk to rows of samples, `colour` converts samples to pixels, `numbers` keeps them as numbers. The image grows band
+//! by band as its data decode, so a file that ends early costs no more memory than its content.
 //!
-//! Orientation is applied here: Pillow, too, turns TIFF while loading, before and apart from EXIF transposition. Of several
-//! pages the first is read.
+//! Orientation is applied here: Pillow, too, rotates TIFF while loading, independently of EXIF transposition. Only the
+//! first of several pages is read.
 
 mod colour;
 mod directory;
@@ -36,12 +35,12 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-/// The fewest bytes that the samples of an image take.
+/// The fewest bytes that the samples of an image can take.
 pub(super) fn fewest_bytes(bytes: &[u8]) -> Result<u64> {
     Ok(Layout::new(&Directory::first(bytes)?)?.fewest_bytes())
 }
 
-/// A declared size that the data could never fill is refused before memory is taken.
+/// Refuses a declared size that the data are too short for, before memory is allocated.
 fn check_amount(bytes: &[u8], layout: &Layout) -> Result<()> {
     let needed = layout.fewest_bytes();
     if needed <= bytes.len() as u64 {
@@ -76,7 +75,7 @@ pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<
     turn(&layout, scratch)
 }
 
-/// The numbers of an image with one per pixel, as they are, upright: bytes, or two bytes in the machine's order.
+/// The unconverted numbers of an image with one per pixel, upright: bytes, or two bytes in the machine's order.
 pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout> {
     let directory = Directory::first(bytes)?;
     let layout = Layout::new(&directory)?;
@@ -103,7 +102,7 @@ pub(super) fn labels(bytes: &[u8], scratch: &mut Scratch) -> Result<PixelLayout>
     Ok(kind)
 }
 
-/// The numbers as they are stored, of greys, palettes and bands; `None` where they mean colours of eight bits.
+/// The stored numbers of greys, palettes and bands; `None` if they are colours of eight bits.
 pub(super) fn stored(bytes: &[u8], scratch: &mut Scratch) -> Result<Option<Stored>> {
     let directory = Directory::first(bytes)?;
     let layout = Layout::new(&directory)?;
@@ -148,7 +147,7 @@ struct Bands<'a> {
 }
 
 impl Bands<'_> {
-    /// Whether chunks decode straight to colours: JPEGs with three components, and YCbCr with shared differences.
+    /// Whether chunks decode directly to colours: JPEGs with three components, and YCbCr with subsampled chroma.
     fn is_rgb(&self) -> bool {
         let jpeg = self.layout.compression == Compression::Jpeg;
         let colours = jpeg && self.layout.samples == 3 && !self.layout.planes;
@@ -247,7 +246,7 @@ impl Bands<'_> {
         Ok(())
     }
 
-    /// YCbCr in which several luminances share one pair of differences: they lie in groups, luminances first.
+    /// YCbCr with subsampled chroma: samples are stored in groups, luma first.
     fn shared_differences(&mut self, data: &[u8], offset: usize, shape: ChunkShape) -> Result<()> {
         let (across, down) = self.layout.subsampling;
         let group = across * down + 2;

@@ -7,7 +7,7 @@ use super::directory::Directory;
 use super::layout::{Layout, Meaning, Number as Kind};
 use crate::{Number, Result, room};
 
-/// What the numbers mean; `None` if they are colours that only make sense together (CMYK, YCbCr, Lab).
+/// Meaning of the numbers; `None` if they are colours that only make sense together (CMYK, YCbCr, Lab).
 pub(super) fn stored(directory: &Directory<'_>, layout: &Layout) -> Result<Option<Stored>> {
     let number = match (layout.bits, layout.number) {
         (64, Kind::Signed | Kind::Unsigned) => return Err(CODEC.unsupported("whole numbers of 64 bits")),
@@ -25,7 +25,7 @@ pub(super) fn stored(directory: &Directory<'_>, layout: &Layout) -> Result<Optio
         Meaning::WhiteIsZero | Meaning::BlackIsZero => {
             Some(Stored { black_and_white: layout.bits == 1 && layout.samples == 1, ..plain })
         }
-        // Four of them are colours and opacity, which may have to be divided by it: `colour` knows how.
+        // Four samples are colours and opacity, which may have to be divided by it; `colour` does that.
         Meaning::Rgb if layout.samples > 4 || (layout.bits > 8 && layout.samples >= 3) => Some(plain),
         _ => None,
     })
@@ -49,7 +49,7 @@ pub(super) fn append(
 }
 
 fn append_row(layout: &Layout, stored: &Stored, row: &[u8], count: usize, out: &mut Vec<u8>) -> Result<()> {
-    // As in Pillow, deeper numbers are not turned over.
+    // As in Pillow, deeper numbers are not inverted.
     let flip = if layout.meaning == Meaning::WhiteIsZero && layout.bits <= 8 { 255 } else { 0 };
     let indices = stored.palette.is_some() || stored.black_and_white;
     let bits = layout.bits;

@@ -1,4 +1,4 @@
-//! A strip or tile as it lies in the file → its rows, each a whole number of bytes, samples in this machine's byte order.
+//! Unpacks a strip or tile to rows of whole bytes, with samples in this machine's byte order.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use super::fax;
 use super::layout::{Compression, Layout};
 use crate::{Result, fit};
 
-/// What unpacking xz may take: the dictionary of its highest preset, and what comes with it.
+/// Memory limit for unpacking xz: the dictionary of its highest preset, and some extra.
 const XZ_MEMORY_KIB: u32 = 80 << 10;
 
-/// Size of a chunk: pixels across and down, and samples in each.
+/// Size of a chunk: pixels across and down, and samples per pixel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkShape {
     pub(super) width: usize,
@@ -61,7 +61,7 @@ pub(super) fn unpack(
     Ok(())
 }
 
-/// A size that the data could never fill is refused before memory is taken for it.
+/// Refuses a size that the data are too short for, before memory is allocated.
 fn check_plausible(layout: &Layout, present: usize, length: usize, width: usize) -> Result<()> {
     let ratio = match layout.compression {
         // A row takes one bit.
@@ -74,7 +74,7 @@ fn check_plausible(layout: &Layout, present: usize, length: usize, width: usize)
     Err(CODEC.truncated(format!("{present} bytes cannot hold {length} bytes of pixels")))
 }
 
-/// Bytes written to `out`.
+/// Decompresses into `out`; returns the number of bytes written.
 fn decompress(
     layout: &Layout,
     data: &[u8],
@@ -124,7 +124,7 @@ fn read_full(stream: &mut dyn std::io::Read, out: &mut [u8]) -> std::io::Result<
     Ok(filled)
 }
 
-/// What is wrong behind the last byte that is wanted does not matter.
+/// Errors after the last byte that is needed do not matter.
 fn deflate(data: &[u8], out: &mut [u8]) -> Result<usize, flate2::DecompressError> {
     let mut inflate = flate2::Decompress::new(true);
     match inflate.decompress(data, out, flate2::FlushDecompress::Finish) {
@@ -148,7 +148,7 @@ fn lzw_codes(data: &[u8], out: &mut [u8]) -> Result<usize, weezl::LzwError> {
     }
 }
 
-/// TIFF's LZW, or the one of old writers, whose bits run the other way; libtiff tells them by their first code.
+/// TIFF's LZW, or that of old writers, whose bits are in reverse order; libtiff distinguishes them by the first code.
 fn lzw(data: &[u8]) -> weezl::decode::Decoder {
     match data {
         [0, second, ..] if second & 1 == 1 => weezl::decode::Decoder::new(weezl::BitOrder::Lsb, 8),
@@ -227,7 +227,8 @@ fn accumulate<const N: usize>(row: &mut [u8], samples: usize, add: impl Fn([u8; 
     }
 }
 
-/// Undoes the floating-point predictor: bytes differ from the pixel before, and lie by significance, highest first.
+/// Undoes the floating-point predictor: bytes are differences to the pixel before, grouped by significance, highest
+/// first.
 fn float_predictor(row: &mut [u8], layout: &Layout, samples: usize, planes: &mut [u8]) -> Result<()> {
     let width = layout.bits / 8;
     if !matches!(layout.bits, 16 | 32 | 64) {

@@ -10,7 +10,7 @@ use crate::PixelLayout;
 const STEP: usize = 32;
 
 /// # Safety
-/// The CPU must have AVX2. Each row holds as many samples as `out` holds pixels.
+/// The CPU must have AVX2. Each row contains as many samples as `out` has pixels.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn ycc(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) {
     let size = layout.bytes();
@@ -117,7 +117,7 @@ fn store_rgbx(pixels: [__m256i; 4], out: &mut [u8]) {
 #[target_feature(enable = "avx2")]
 fn store_rgb(pixels: [__m256i; 4], out: &mut [u8]) {
     let out = &mut out[..STEP * 3];
-    // Drop every fourth byte of each half, then close the gap between the halves: 24 bytes, then 8 of nothing.
+    // Drop every fourth byte of each half, then close the gap between the halves: 24 bytes, then 8 unused ones.
     let drop = _mm256_setr_epi8(
         0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1,
         -1, -1, -1,

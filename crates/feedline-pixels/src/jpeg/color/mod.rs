@@ -37,7 +37,7 @@ pub(crate) fn rgb(rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) {
     }
 }
 
-/// Spreads one component over three.
+/// Copies one component to all three.
 pub(crate) fn grey(row: &[u8], layout: PixelLayout, out: &mut [u8]) {
     match layout {
         PixelLayout::Rgb => {

@@ -1,8 +1,8 @@
-//! Several pieces of a scan decoded in one loop.
+//! Decodes several pieces of a scan in one loop.
 //!
-//! Reading Huffman codes is one long chain: where a code starts depends on the length of the one before. A processor
-//! could do three or four times the work in that time, and does when given independent chains. So lanes take turns,
-//! coefficient by coefficient; a lane whose piece is finished takes the next from the queue.
+//! Reading Huffman codes is one long dependency chain: the start of a code depends on the length of the one before. A
+//! processor can do three or four times the work in that time if it gets independent chains. So lanes take turns,
+//! coefficient by coefficient; a lane that has finished its piece takes the next from the queue.
 
 use super::{
     AcTable, Block, Irregular, OVERRUN, Predictors, Reader, ScanTables, coefficients, difference, natural,
@@ -10,14 +10,14 @@ use super::{
 
 /// A piece of a scan: whole MCUs from a known state on.
 pub(crate) struct Job<'a> {
-    /// Unstuffed bytes from the one with the first bit on, padding included.
+    /// Unstuffed bytes starting at the one with the first bit, padding included.
     pub(crate) data: &'a [u8],
     /// Bits of the first byte that belong to the piece before.
     pub(crate) skip: u32,
-    /// Bits that belong to this piece, counted from the first byte; more may not be consumed.
+    /// Number of bits that belong to this piece, counted from the first byte; more must not be consumed.
     pub(crate) limit: usize,
     pub(crate) predictors: &'a mut Predictors,
-    /// Where the coefficients go, in MCU order.
+    /// Destination of the coefficients, in MCU order.
     pub(crate) blocks: &'a mut [Block],
 }
 
@@ -28,7 +28,7 @@ struct Lane<'a, 't> {
     rest: std::slice::IterMut<'a, Block>,
     ac: &'t AcTable,
     slot: usize,
-    /// Elsewhere, because it is indexed by component: that would keep all of the lane out of registers.
+    /// Stored elsewhere because it is indexed by component: that would keep the whole lane out of registers.
     predictors: &'a mut Predictors,
     overrun: u32,
     limit: usize,
@@ -62,13 +62,13 @@ pub(super) fn decode_jobs<'a>(
     }
 }
 
-/// Runs lanes until one has finished its job, and says which. The others are between two coefficients.
+/// Runs lanes until one has finished its job, and returns which. The others are between two coefficients.
 #[inline(always)]
 fn run<'a, 't, const N: usize>(
     mut lanes: [Lane<'a, 't>; N],
     tables: &'t ScanTables<'_>,
 ) -> Result<([Lane<'a, 't>; N], usize), Irregular> {
-    // Indices are written out and nothing here is called out of line, so that each lane's state can live in registers.
+    // Indices are written out and everything is inlined, so that each lane's state can stay in registers.
     macro_rules! turn {
         ($i:literal) => {
             if $i < N && lanes[$i % N].turn()? && !lanes[$i % N].next(tables)? {
@@ -114,7 +114,7 @@ impl<'a, 't> Lane<'a, 't> {
         if self.overrun != 0 || self.reader.position() > self.limit { Err(Irregular) } else { Ok(()) }
     }
 
-    /// One or two coefficients; true when they were the block's last.
+    /// Decodes one or two coefficients; returns true if they were the block's last.
     #[inline(always)]
     fn turn(&mut self) -> Result<bool, Irregular> {
         let block = &mut *self.block;
@@ -123,7 +123,7 @@ impl<'a, 't> Lane<'a, 't> {
         })
     }
 
-    /// On to the next block; false when there is none.
+    /// Moves to the next block; returns false if there is none.
     #[inline(always)]
     fn next(&mut self, tables: &'t ScanTables<'_>) -> Result<bool, Irregular> {
         self.overrun |= self.index & OVERRUN;
@@ -137,7 +137,7 @@ impl<'a, 't> Lane<'a, 't> {
         Ok(true)
     }
 
-    /// The block's DC coefficient. Leaves enough bits for one coefficient more.
+    /// Decodes the block's DC coefficient. Leaves enough bits for one more coefficient.
     #[inline(always)]
     fn first(&mut self, tables: &'t ScanTables<'_>) -> Result<(), Irregular> {
         let slot = &tables.slots[self.slot];

@@ -1,5 +1,5 @@
-//! The decoding loops compiled once for every CPU and once for those with BMI2, whose three-operand shifts take a fifth
-//! off them. The source is the same and safe; only the instruction set differs.
+//! The decoding loops, compiled once for every CPU and once for those with BMI2, whose three-operand shifts save a
+//! fifth of the time. The source is the same and safe; only the instruction set differs.
 
 use super::{Irregular, Job, Predictors, Reader, ScanTables, block, lanes, skip_block};
 use crate::CpuLevel;
@@ -23,7 +23,7 @@ pub(crate) fn decode_mcus(
     }
 }
 
-/// Reads over `count` MCUs.
+/// Skips `count` MCUs.
 pub(crate) fn skip_mcus(
     level: CpuLevel,
     tables: &ScanTables<'_>,
@@ -64,7 +64,7 @@ fn decode_mcus_here(
     predictors: &mut Predictors,
     blocks: &mut [Block],
 ) -> Result<(), Irregular> {
-    // Copies, so that they can live in registers.
+    // Copies, so that they can stay in registers.
     let (mut bits, mut dc) = (reader.clone(), *predictors);
     for mcu in blocks.chunks_exact_mut(tables.slots.len()) {
         for (slot, coefficients) in tables.slots.iter().zip(mcu) {

@@ -1,4 +1,4 @@
-//! Huffman decoding of blocks: tables made for one lookup per coefficient, a bit reader that never looks at single
+//! Huffman decoding of blocks: tables with one lookup per coefficient, a bit reader that never reads single
 //! bytes, and lanes that decode several independent pieces of a scan in one loop.
 //!
 //! All of it is safe Rust. Bounds checks vanish where an index is masked or comes out of a shift; the one that stays is
@@ -17,8 +17,8 @@ pub(crate) use table::{AcTable, DcTable};
 use super::idct::Block;
 use super::parse::ZIGZAG;
 
-/// The entropy-coded data do not read as a regular scan would. libjpeg has its own ways with such data, so the caller
-/// must leave the file to it.
+/// The entropy-coded data are not a regular scan. libjpeg handles such data in its own ways, so the caller
+/// must pass the file to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Irregular;
 
@@ -27,7 +27,7 @@ pub(crate) struct ScanTables<'a> {
     pub(crate) slots: Vec<Slot<'a>>,
 }
 
-/// What one block of an MCU decodes with.
+/// Tables of one block of an MCU.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     pub(crate) component: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Slot<'a> {
 pub(crate) type Predictors = [i32; 3];
 
 /// Natural position by zig-zag index. Longer than a block: an end-of-block moves the index past 127 and writes its zero
-/// to a place that is still zero, a run too long moves it to between 64 and 127 and is found out by that.
+/// to a place that is still zero; a run that is too long moves it to between 64 and 127, which is detected.
 const NATURAL: [u8; 256] = {
     let mut table = [63; 256];
     let mut i = 0;
@@ -50,13 +50,13 @@ const NATURAL: [u8; 256] = {
     table
 };
 
-/// Set in the zig-zag index of a finished block if it overran.
+/// Bit that is set in the zig-zag index of a finished block if it overran.
 const OVERRUN: u32 = 64;
 
 /// The last zig-zag index: at or past it a block is finished.
 const LAST: u32 = 63;
 
-/// Decodes one or two coefficients; `write` puts them into the block. True when they were its last. Needs
+/// Decodes one or two coefficients; `write` puts them into the block. Returns true if they were its last. Needs
 /// [`table::MAX_AC_BITS`] bits in the reader.
 #[inline(always)]
 fn coefficients(
@@ -76,7 +76,7 @@ fn coefficients(
         return Ok(false);
     }
     if at == LAST && *index != LAST {
-        // The first was already the block's last: the second belongs to the next block, and has overwritten it.
+        // The first was already the block's last: the second belongs to the next block.
         *reader = reader.clone().unread(second)?;
         *index = LAST;
         write(LAST, table::value(first));
@@ -98,7 +98,7 @@ fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
     if table::advance(entry) == 1 { Ok(i32::from(table::value(entry))) } else { Err(Irregular) }
 }
 
-/// Decodes one block. It is cleared here, where it will be written next, rather than with all others beforehand.
+/// Decodes one block. It is cleared here, just before it is written, rather than with all others beforehand.
 #[inline(always)]
 fn block(
     reader: &mut Reader<'_>,
@@ -115,7 +115,7 @@ fn block(
     ac_coefficients(reader, slot.ac, |index, value| block[natural(index)] = value)
 }
 
-/// Reads over one block, keeping only what later ones depend on.
+/// Skips one block, keeping only what later ones depend on.
 #[inline(always)]
 fn skip_block(
     reader: &mut Reader<'_>,
@@ -129,7 +129,7 @@ fn skip_block(
     ac_coefficients(reader, slot.ac, |_, _| {})
 }
 
-/// The rest of a block behind its DC coefficient.
+/// The rest of a block after its DC coefficient.
 #[inline(always)]
 fn ac_coefficients(
     reader: &mut Reader<'_>,

@@ -1,4 +1,4 @@
-//! Bits from padded bytes, at least 56 at hand after each refill.
+//! Reads bits from padded bytes; at least 56 are available after each refill.
 //!
 //! A refill must not check whether its eight bytes exist: that would be one comparison for every two coefficients. So
 //! the check is made once per block. [`Reader::window`] takes a view of fixed length that is longer than any block, and
@@ -14,14 +14,14 @@ pub(crate) const REACH: usize = 256 + 8;
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     data: &'a [u8],
-    /// Where the current window starts.
+    /// Start of the current window.
     at: usize,
     /// Bytes loaded since then.
     offset: usize,
     /// The next bits, highest first.
     bits: u64,
-    /// How many of them are valid, in the low six bits; what lies above is garbage that nobody reads. So a whole table
-    /// entry can be subtracted without cutting its length out first.
+    /// Number of valid bits, in the low six bits; the bits above are garbage and never read. So a whole table
+    /// entry can be subtracted without masking its length first.
     valid: u32,
     window: &'a [u8; REACH],
 }
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Prepares for the refills of one block; fails where the padding ends, long after the data did.
+    /// Prepares for the refills of one block; fails where the padding ends, far after the end of the data.
     #[inline(always)]
     pub(super) fn begin_block(&mut self) -> Result<(), Irregular> {
         self.at += self.offset;
@@ -45,10 +45,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Tops up to at least 56 bits.
+    /// Refills to at least 56 bits.
     ///
-    /// Loads eight bytes whatever is needed, and advances over those that fit: loading some bytes twice is cheaper than
-    /// finding out how many to load.
+    /// Always loads eight bytes and advances over those that fit: loading some bytes twice is cheaper than
+    /// computing how many to load.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let offset = self.offset & 0xFF;
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         self.valid |= 0x38;
     }
 
-    /// The bits at hand, highest first.
+    /// The available bits, highest first.
     #[inline(always)]
     pub(super) fn bits(&self) -> u64 {
         self.bits
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         self.valid = self.valid.wrapping_sub(entry);
     }
 
-    /// Takes back as many bits as the low six bits of a table entry say.
+    /// Puts back as many bits as the low six bits of a table entry say.
     #[cold]
     #[inline(never)]
     pub(super) fn unread(self, entry: u32) -> Result<Self, Irregular> {
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Bits consumed since the start of the data.
+    /// Number of bits consumed since the start of the data.
     pub(crate) fn position(&self) -> usize {
         (self.at + self.offset) * 8 - (self.valid & 63) as usize
     }

@@ -1,35 +1,35 @@
-//! Lookup tables whose entries hold the decoded coefficient wherever it fits.
+//! Lookup tables whose entries contain the decoded coefficient wherever it fits.
 //!
-//! The first [`LOOKUP_BITS`] bits select an entry. In the common case they contain the whole code and the magnitude
-//! bits behind it, and the entry says: consume so many bits, advance so far in zig-zag order, write this value. Ten bits
-//! were best of 9, 10 and 12: longer tables save slow lookups but fall out of the first-level cache.
+//! The first [`LOOKUP_BITS`] bits select an entry. In the common case they contain the whole code and its magnitude
+//! bits, and the entry contains the number of bits to consume, the advance in zig-zag order, and the value to write.
+//! Ten bits were best of 9, 10 and 12: longer tables save slow lookups but do not fit in the first-level cache.
 
 use super::super::parse::{HuffmanSpec, NotCovered};
 
 const LOOKUP_BITS: u32 = 10;
 const LOOKUP: usize = 1 << LOOKUP_BITS;
 
-/// Bits an AC coefficient takes at most: a code of 16 and a magnitude of 10. Two of them fit a refill.
+/// Largest number of bits of an AC coefficient: a code of 16 and a magnitude of 10. Two of them fit in a refill.
 #[cfg(test)]
 pub(super) const MAX_AC_BITS: u32 = 26;
 
-/// Magnitudes of 8-bit images: larger ones are refused, which keeps the number of bits per refill bounded.
+/// Largest magnitude in 8-bit images: larger ones are refused, which bounds the number of bits per refill.
 const MAX_AC_SIZE: u8 = 10;
 const MAX_DC_SIZE: u8 = 11;
 
 /// Entry layout: length in bits 0 to 5, advance in bits 8 to 15, value in bits 16 to 31. An advance of zero marks an
-/// entry that does not hold its value: then bits 16 to 23 are the length of the code (zero: longer than the lookup) and
+/// entry without its value: then bits 16 to 23 are the length of the code (zero: longer than the lookup) and
 /// bits 24 to 31 the symbol.
 ///
-/// Where a second coefficient fits behind the first, the upper half of an AC entry is of the same form for it, and the
+/// If a second coefficient fits after the first, the upper half of an AC entry has the same form for it, and the
 /// length in the lower half covers both. Otherwise the upper half has length and advance zero and repeats the value:
-/// writing it again to the same place does no harm, and saves a branch that would often be guessed wrong.
+/// writing it again to the same place is harmless, and saves a branch that would often be mispredicted.
 #[cfg(test)]
 const LENGTH: u32 = 63;
 
-/// Advance of an end-of-block: past every real index, but clear of the overrun bit.
+/// Advance of an end-of-block: past every real index, without the overrun bit.
 const END_OF_BLOCK: u32 = 128;
-/// Advance that sets the overrun bit whatever the index was.
+/// Advance that always sets the overrun bit.
 const BAD: u32 = 64;
 
 #[inline(always)]
@@ -60,13 +60,13 @@ fn extend(bits: u64, size: u32) -> i32 {
 struct Canonical {
     /// One past the largest code of each length, aligned to 16 bits; lengths without codes repeat the one before.
     limits: [u32; 17],
-    /// What to add to a code of each length to find its symbol.
+    /// Offset from a code of each length to its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
 }
 
 impl Canonical {
-    /// Refuses sets of codes that no tree has.
+    /// Refuses sets of codes that form no tree.
     fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
         let mut table = Canonical { limits: [0; 17], offsets: [0; 17], symbols: spec.symbols };
         let (mut code, mut index) = (0u32, 0);
@@ -75,7 +75,7 @@ impl Canonical {
             table.offsets[length] = index - code as i32;
             code += count;
             index += count as i32;
-            // The code of all ones must stay free, and so libjpeg demands.
+            // The code of all ones must stay free; libjpeg requires it, too.
             if code > (1 << length) {
                 return Err(NotCovered);
             }
@@ -96,7 +96,7 @@ impl Canonical {
 
 /// Fills a lookup table: `complete_entry` gives the entry of a code with its magnitude if it can be complete.
 fn fill(fast: &mut [u32; LOOKUP], codes: &Canonical, complete_entry: impl Fn(u32, u8, u64) -> Option<u32>) {
-    // Codes in order cover the table from its start; what no short code covers stays zero.
+    // Codes in order cover the table from its start; entries without a short code stay zero.
     let (mut at, mut index) = (0, 0);
     for length in 1..=LOOKUP_BITS {
         let end = (codes.limits[length as usize] >> (16 - LOOKUP_BITS)) as usize;
@@ -165,7 +165,7 @@ fn alone(entry: u32) -> u64 {
     u64::from(entry) | (u64::from(entry >> 16) << 48)
 }
 
-/// The entry at `i` of a table, with the coefficient behind it if that fits too.
+/// The entry at `i` of a table, together with the next coefficient if that fits too.
 fn with_second(single: &[u32; LOOKUP], i: usize) -> u64 {
     let first = single[i];
     let length = first & 63;
@@ -215,8 +215,8 @@ impl DcTable {
 
     /// The complete entry for the difference at the top of `bits`.
     ///
-    /// Differences are large often enough that a branch between entries with and without their value would be guessed
-    /// wrong at every third block; computing every value is cheaper.
+    /// Large differences are so frequent that a branch between entries with and without their value would be
+    /// mispredicted at every third block; computing every value is cheaper.
     #[inline(always)]
     pub(super) fn lookup(&self, bits: u64) -> u32 {
         let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
@@ -265,7 +265,7 @@ mod tests {
         let table = AcTable::new(&spec(&counts, &[0x00, 0x03, 0x2A, 0x01])).unwrap();
         let at = |bits: u64, count: u32| table.lookup(bits << (64 - count)) as u32;
         assert_eq!(at(0b0, 1), complete(1, END_OF_BLOCK, 0));
-        // Behind these come zeros, that is, an end of block.
+        // These are followed by zeros, that is, an end of block.
         assert_eq!(at(0b10_101, 5), complete(6, 1, 5));
         assert_eq!(at(0b10_010, 5), complete(6, 1, -5));
         assert_eq!((table.lookup(0b10_101 << 59) >> 32) as u32, complete(1, END_OF_BLOCK, 0));

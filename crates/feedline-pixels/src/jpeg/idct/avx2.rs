@@ -15,7 +15,7 @@ pub(super) type Rows = [__m256i; 8];
 /// Transforms `run` into 8 rows of samples.
 ///
 /// # Safety
-/// The CPU must have AVX2, and `out` must hold 8 rows of `run.count * 8` bytes, `stride` apart.
+/// The CPU must have AVX2, and `out` must have 8 rows of `run.count * 8` bytes, `stride` apart.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     let to = out.as_mut_ptr();
@@ -25,12 +25,12 @@ pub(super) unsafe fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: 
     while let Some(a) = blocks.next() {
         let Some(b) = blocks.next() else {
             let samples = pair(a, a, &table);
-            // SAFETY: this block is among the `count`, so its 8 columns lie inside each of the 8 rows.
+            // SAFETY: this block is one of the `count`, so its 8 columns are inside each of the 8 rows.
             unsafe { store_one(samples, to.add(column), stride) };
             break;
         };
         let samples = pair(a, b, &table);
-        // SAFETY: both blocks are among the `count`, so their 16 columns lie inside each of the 8 rows.
+        // SAFETY: both blocks are among the `count`, so their 16 columns are inside each of the 8 rows.
         unsafe { store_two(samples, to.add(column), stride) };
         column += 16;
     }
@@ -39,7 +39,7 @@ pub(super) unsafe fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: 
 #[target_feature(enable = "avx2")]
 fn load_row(values: &[i16; 64], y: usize) -> __m128i {
     let row = &values[y * 8..y * 8 + 8];
-    // SAFETY: a slice of 8 i16 is 16 readable bytes; the load has no alignment demand.
+    // SAFETY: a slice of 8 i16 is 16 readable bytes; the load needs no alignment.
     unsafe { _mm_loadu_si128(row.as_ptr().cast()) }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn load_pair(a: &Block, b: &Block) -> Rows {
     std::array::from_fn(|y| _mm256_set_m128i(load_row(b, y), load_row(a, y)))
 }
 
-/// Samples of two blocks: register i holds rows 2i and 2i + 1 of the first block in its lower half, of the second
+/// Samples of two blocks: register i contains rows 2i and 2i + 1 of the first block in its lower half, of the second
 /// block in its upper half.
 #[target_feature(enable = "avx2")]
 fn pair(a: &Block, b: &Block, table: &Rows) -> [__m256i; 4] {
@@ -103,7 +103,7 @@ fn keep_flat(between: Rows, flat: __m256i, zero: u32) -> Rows {
     rows
 }
 
-/// Blocks with nothing but a DC coefficient: one value all over.
+/// Blocks with only a DC coefficient: one value everywhere.
 #[target_feature(enable = "avx2")]
 fn constant(flat: __m256i) -> [__m256i; 4] {
     let spread = _mm256_shuffle_epi8(flat, _mm256_set1_epi16(0x0100));
@@ -189,7 +189,7 @@ fn pass<const SHIFT: i32>(v: Rows) -> Rows {
 
 #[target_feature(enable = "avx2")]
 fn transpose(v: Rows) -> Rows {
-    // Pairs of rows, then of pairs, then of fours; the digits of a comment name row and column.
+    // Pairs of rows, then of pairs, then of fours; the digits in the comments are row and column.
     let a0 = _mm256_unpacklo_epi16(v[0], v[1]); // 00 10 01 11 02 12 03 13
     let a1 = _mm256_unpackhi_epi16(v[0], v[1]); // 04 14 05 15 06 16 07 17
     let a2 = _mm256_unpacklo_epi16(v[2], v[3]);
@@ -249,7 +249,7 @@ unsafe fn store_two(samples: [__m256i; 4], to: *mut u8, stride: usize) {
     for (i, rows) in samples.into_iter().enumerate() {
         // Halves (a0 a1 | b0 b1) to (a0 b0 | a1 b1): each half is then one row of both blocks.
         let rows = _mm256_permute4x64_epi64::<0b11_01_10_00>(rows);
-        // SAFETY: rows 2i and 2i + 1 are among the 8 that the caller vouches for.
+        // SAFETY: the caller guarantees 8 rows, and rows 2i and 2i + 1 are among them.
         unsafe {
             _mm_storeu_si128(to.add(2 * i * stride).cast(), _mm256_castsi256_si128(rows));
             _mm_storeu_si128(to.add((2 * i + 1) * stride).cast(), _mm256_extracti128_si256::<1>(rows));
@@ -263,7 +263,7 @@ unsafe fn store_two(samples: [__m256i; 4], to: *mut u8, stride: usize) {
 unsafe fn store_one(samples: [__m256i; 4], to: *mut u8, stride: usize) {
     for (i, rows) in samples.into_iter().enumerate() {
         let rows = _mm256_castsi256_si128(rows);
-        // SAFETY: rows 2i and 2i + 1 are among the 8 that the caller vouches for.
+        // SAFETY: the caller guarantees 8 rows, and rows 2i and 2i + 1 are among them.
         unsafe {
             _mm_storel_epi64(to.add(2 * i * stride).cast(), rows);
             _mm_storel_epi64(to.add((2 * i + 1) * stride).cast(), _mm_unpackhi_epi64(rows, rows));

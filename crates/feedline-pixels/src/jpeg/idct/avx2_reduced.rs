@@ -1,4 +1,5 @@
-//! Reduced sizes. Half: 4 × 4 samples from a block, two blocks at a time. The scalar kernel's `four` in both directions.
+//! Reduced sizes. Half: 4 × 4 samples from a block, two blocks at a time. The scalar kernel's `four` in both
+//! directions.
 
 use std::arch::x86_64::*;
 
@@ -11,7 +12,7 @@ const SHIFT_2: i32 = 13 + 2 + 3 + 1;
 /// Transforms `run` into 4 rows of samples.
 ///
 /// # Safety
-/// The CPU must have AVX2, and `out` must hold 4 rows of `run.count * 4` bytes, `stride` apart.
+/// The CPU must have AVX2, and `out` must have 4 rows of `run.count * 4` bytes, `stride` apart.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     let to = out.as_mut_ptr();
@@ -28,7 +29,7 @@ pub(super) unsafe fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: 
         let rows = [upper, _mm_unpackhi_epi64(upper, upper), lower, _mm_unpackhi_epi64(lower, lower)];
         for (y, row) in rows.into_iter().enumerate() {
             // SAFETY: the first block, and the second if there is one, are among the `count`, so their 4 or 8 columns
-            // lie inside each of the 4 rows.
+            // are inside each of the 4 rows.
             unsafe {
                 let at = to.add(y * stride + column);
                 if b.is_some() {
@@ -42,7 +43,7 @@ pub(super) unsafe fn half(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: 
     }
 }
 
-/// Quarter size: the scalar kernel as the compiler vectorises it with AVX2.
+/// Quarter size: the scalar kernel, vectorised by the compiler with AVX2.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -55,7 +56,7 @@ pub(super) unsafe fn quarter(run: &Run<'_>, quant: &Quant, out: &mut [u8], strid
 #[target_feature(enable = "avx2")]
 fn pair(a: &Block, b: &Block, table: &Rows) -> __m256i {
     let raw = load_pair(a, b);
-    // The fifth row has no part in the result.
+    // The fifth row does not contribute to the result.
     let below = _mm256_or_si256(
         _mm256_or_si256(_mm256_or_si256(raw[1], raw[2]), _mm256_or_si256(raw[3], raw[5])),
         _mm256_or_si256(raw[6], raw[7]),

@@ -1,8 +1,8 @@
 //! Dequantisation and inverse DCT, bit for bit what libjpeg-turbo's accurate integer transform (ISLOW) gives.
 //!
 //! libjpeg-turbo's SIMD code works in 16 bits between its passes: products wrap, sums saturate. Valid files never come
-//! near those limits, but damaged ones do, and their pixels must not depend on which decoder ran. So the contract of
-//! every kernel here, the scalar one included, is that SIMD code's arithmetic, overflow and all:
+//! near those limits, but damaged ones do, and their pixels must not depend on the decoder. So every kernel here,
+//! including the scalar one, has exactly that SIMD code's arithmetic, including overflow:
 //!
 //! - `coefficient * quantiser` wraps to 16 bits;
 //! - when rows 1 to 7 of a block are all zero, the first pass is row 0 shifted left by 2, wrapping;
@@ -27,16 +27,16 @@ pub(crate) type Block = [i16; 64];
 /// A quantisation table in natural order. 16-bit tables wrap as they do in libjpeg-turbo.
 pub(crate) type Quant = [i16; 64];
 
-/// Blocks of one component that lie side by side in the image, picked out of a run of MCUs.
+/// Neighbouring blocks of one component in the image, selected from a run of MCUs.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
-    /// Coefficients from the first wanted block on.
+    /// Coefficients, starting with the first selected block.
     pub(crate) blocks: &'a [Block],
-    /// Blocks of all components in one MCU.
+    /// Number of blocks of all components in one MCU.
     pub(crate) per_mcu: usize,
-    /// Blocks of this component side by side in one MCU.
+    /// Number of blocks of this component side by side in one MCU.
     pub(crate) across: usize,
-    /// How many blocks to transform.
+    /// Number of blocks to transform.
     pub(crate) count: usize,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
     #[inline(always)]
     fn iter(&self) -> impl Iterator<Item = &'a Block> + use<'a> {
         let (blocks, per_mcu, across) = (self.blocks, self.per_mcu, self.across);
-        // Counted along rather than divided out: a division takes longer than a tenth of a transform.
+        // Counted instead of divided: a division takes longer than a tenth of a transform.
         let (mut first, mut within) = (0, 0);
         (0..self.count).map(move |_| {
             let block = &blocks[first + within];
@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
 /// Transforms `run` into `size` rows of `run.count * size` samples, `stride` bytes apart.
 ///
 /// # Panics
-/// If `out` is too short or `size` is not 8, 4, 2 or 1: the caller's geometry is wrong.
+/// If `out` is too short or `size` is not 8, 4, 2 or 1, which is a bug of the caller.
 pub(crate) fn transform(
     level: CpuLevel,
     size: usize,
@@ -76,12 +76,12 @@ pub(crate) fn transform(
     match (level, size) {
         #[cfg(target_arch = "x86_64")]
         (CpuLevel::Avx2 | CpuLevel::Avx512, 8) => {
-            // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
+            // SAFETY: the level says that this CPU has AVX2, and the length was just checked.
             unsafe { avx2::full(run, quant, out, stride) }
         }
         #[cfg(target_arch = "x86_64")]
         (CpuLevel::Avx2 | CpuLevel::Avx512, 4) => {
-            // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
+            // SAFETY: the level says that this CPU has AVX2, and the length was just checked.
             unsafe { avx2_reduced::half(run, quant, out, stride) }
         }
         #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,7 @@ use super::{Block, Quant, Run};
 type Rows = [int16x8_t; 8];
 type Wide = [int32x4_t; 2];
 
-/// Transforms `run` into 8 rows of samples; the caller has checked the room.
+/// Transforms `run` into 8 rows of samples; the caller has checked the length.
 #[target_feature(enable = "neon")]
 pub(super) fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
     let table = load(quant);

@@ -60,7 +60,7 @@ pub(super) fn quarter(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usiz
 
 pub(super) fn eighth(run: &Run<'_>, quant: &Quant, out: &mut [u8], _stride: usize) {
     for (sample, block) in out.iter_mut().zip(run.iter()) {
-        // No SIMD here in libjpeg-turbo: the product is a full integer, and its table of clamped samples repeats every
+        // libjpeg-turbo has no SIMD here: the product is a full integer, and its table of clamped samples repeats every
         // 1024 entries.
         let dc = i32::from(block[0]) * i32::from(quant[0]);
         let wrapped = (((dc + 4) >> 3) << 22) >> 22;
@@ -165,7 +165,7 @@ fn block_half(block: &Block, quant: &Quant) -> [u8; 16] {
     samples
 }
 
-/// One pass of 8 coefficients to 4 values; the fifth coefficient has no part in it.
+/// One pass of 8 coefficients to 4 values; the fifth coefficient does not contribute.
 fn four(v: [i16; 8], shift: u32) -> [i16; 4] {
     let wide = v.map(i32::from);
     let tmp0 = wide[0] << (CONST_BITS + 1);

@@ -9,7 +9,7 @@ use super::GROUP;
 /// `row + 16` bytes must be readable at `at`.
 #[target_feature(enable = "avx2")]
 unsafe fn load(row: *const u8) -> __m256i {
-    // SAFETY: the caller vouches for 16 readable bytes.
+    // SAFETY: the caller guarantees 16 readable bytes.
     _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(row.cast()) })
 }
 
@@ -19,7 +19,7 @@ fn three_and_one(near: __m256i, far: __m256i) -> __m256i {
 }
 
 /// # Safety
-/// The CPU must have AVX2; `count` is a multiple of 16, `input` holds `count + 2` bytes and `out` `2 * count`.
+/// The CPU must have AVX2; `count` is a multiple of 16, `input` has `count + 2` bytes and `out` `2 * count`.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn double(input: &[u8], count: usize, out: &mut [u8]) {
     for i in (0..count).step_by(GROUP) {
@@ -39,7 +39,7 @@ pub(super) unsafe fn double(input: &[u8], count: usize, out: &mut [u8]) {
 }
 
 /// # Safety
-/// The CPU must have AVX2; `count` is a multiple of 16 and all slices hold `count` bytes.
+/// The CPU must have AVX2; `count` is a multiple of 16 and all slices have `count` bytes.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn blend(near: &[u8], far: &[u8], count: usize, bias: u8, out: &mut [u8]) {
     let bias = _mm256_set1_epi16(i16::from(bias));
@@ -55,7 +55,7 @@ pub(super) unsafe fn blend(near: &[u8], far: &[u8], count: usize, bias: u8, out:
 }
 
 /// # Safety
-/// The CPU must have AVX2; `count` is a multiple of 16, `near` and `far` hold `count + 2` bytes and `out` `2 * count`.
+/// The CPU must have AVX2; `count` is a multiple of 16, `near` and `far` have `count + 2` bytes and `out` `2 * count`.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn double_blend(near: &[u8], far: &[u8], count: usize, out: &mut [u8]) {
     for i in (0..count).step_by(GROUP) {

@@ -1,11 +1,11 @@
-//! Chroma back to full size, bit for bit as libjpeg-turbo's "fancy" (triangle filter) upsampling rounds it.
+//! Upsamples chroma to full size, bit for bit like libjpeg-turbo's "fancy" upsampling (triangle filter).
 //!
 //! The filter weighs the nearer sample 3/4 and the further 1/4 in each direction. Rounding alternates (+1 and +2, or +8
 //! and +7) so that it does not drift. The image's edge is not a special case: a sample repeated beyond the edge gives
 //! libjpeg's edge formulas, so callers put the repeated sample there.
 //!
-//! Kernels work on whole groups of [`GROUP`] samples and may write past the wanted ones, up to the end of the group;
-//! every slice must have that much room.
+//! Kernels work on whole groups of [`GROUP`] samples and may write past the requested ones, up to the end of the group;
+//! every slice must be long enough for that.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -13,7 +13,7 @@ mod scalar;
 
 use crate::CpuLevel;
 
-/// Samples that a kernel handles at once.
+/// Number of samples that a kernel handles at once.
 pub(crate) const GROUP: usize = 16;
 
 /// `count` rounded up to whole groups.
@@ -27,7 +27,7 @@ pub(crate) fn double(level: CpuLevel, input: &[u8], count: usize, out: &mut [u8]
     match level {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
+            // SAFETY: the level says that this CPU has AVX2, and the lengths were just checked.
             unsafe { avx2::double(input, padded(count), out) }
         }
         _ => scalar::double(input, count, out),
@@ -44,7 +44,7 @@ pub(crate) fn blend(level: CpuLevel, near: &[u8], far: &[u8], count: usize, bias
     match level {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
+            // SAFETY: the level says that this CPU has AVX2, and the lengths were just checked.
             unsafe { avx2::blend(near, far, padded(count), bias, out) }
         }
         _ => scalar::blend(near, far, count, bias, out),
@@ -60,7 +60,7 @@ pub(crate) fn double_blend(level: CpuLevel, near: &[u8], far: &[u8], count: usiz
     match level {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has AVX2, and the room was just checked.
+            // SAFETY: the level says that this CPU has AVX2, and the lengths were just checked.
             unsafe { avx2::double_blend(near, far, padded(count), out) }
         }
         _ => scalar::double_blend(near, far, count, out),

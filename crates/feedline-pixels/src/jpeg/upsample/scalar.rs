@@ -1,4 +1,4 @@
-//! The reference, and on NEON what the compiler makes of it: plain loops over slices that vectorise by themselves.
+//! The reference. NEON uses it, too: plain loops over slices, which the compiler vectorises.
 
 pub(super) fn double(input: &[u8], count: usize, out: &mut [u8]) {
     for (pair, window) in out.chunks_exact_mut(2).zip(input.windows(3)).take(count) {
