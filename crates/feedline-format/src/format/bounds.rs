@@ -1,22 +1,22 @@
-//! How much a compressed piece may become. A file of a few megabytes can be made that unpacks to terabytes; memory and
-//! time for that are not given.
+//! Limits on how large a compressed piece may become. A file of a few megabytes can be made to unpack to terabytes;
+//! such a file must not use that much memory and time.
 
-/// Up to here anything goes: label volumes of zeros are packed a thousand to one, and are meant.
+/// Up to this size any ratio is allowed: label volumes of zeros really are compressed a thousand to one.
 const FREE: u64 = if cfg!(test) { 128 << 20 } else { 1 << 30 };
-/// Beyond, a piece may be so many times its packed size.
+/// Beyond it, a piece may have at most this many times its packed size.
 const RATIO: u64 = 200;
 
-/// The most bytes that `packed` bytes may unpack to.
+/// Maximum number of bytes that `packed` bytes may unpack to.
 pub(super) fn most_unpacked(packed: u64) -> u64 {
     FREE.max(packed.saturating_mul(RATIO))
 }
 
-/// Refuses an announced length that is past the limit.
+/// Refuses an announced length above the limit.
 pub(super) fn check_announced(packed: u64, announced: u64) -> Result<(), String> {
     if announced <= most_unpacked(packed) { Ok(()) } else { Err(refusal(packed)) }
 }
 
-/// Everything that a decoder gives, up to `most` bytes.
+/// Reads everything that a decoder gives, up to `most` bytes.
 pub(super) fn unpacked(decoder: impl std::io::Read, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read =
@@ -28,7 +28,7 @@ pub(super) fn unpacked(decoder: impl std::io::Read, most: u64) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// What is said of a piece that unpacks to more than it may.
+/// The error text for a piece that unpacks to more than it may.
 pub(super) fn refusal(packed: u64) -> String {
     let most = most_unpacked(packed);
     format!(

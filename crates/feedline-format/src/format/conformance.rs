@@ -1,4 +1,4 @@
-//! The suite that every format runs: what the contract in `mod.rs` promises, checked on real files.
+//! Tests of the contract in `mod.rs` on real files, run by every format.
 //!
 //! A format joins by implementing [`Subject`] in a test and calling [`check`].
 
@@ -23,14 +23,14 @@ pub(crate) trait Subject: Sync {
     fn protection(&self) -> Protection;
 }
 
-/// How much of a file's content the format can vouch for.
+/// How much damage the format detects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// Files are samples; their content is the user's business.
+    /// None: files are samples, and their content is not checked.
     None,
     /// Structure is checked, sample bytes are not.
     Structure,
-    /// Every byte is.
+    /// Every byte is checked.
     Everything,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn check(subject: &dyn Subject) {
     }
 }
 
-/// Images with names that sort in this order, some not ASCII; sizes 0 excepted, small and odd.
+/// Images whose names sort in this order, some not ASCII. Sizes are small and odd, never 0.
 fn some_images(count: usize) -> Vec<(String, Vec<u8>)> {
     let names = ["a", "b c", "k1", "z", "é", "ü ß", "日本"];
     let bytes = |n: usize| (0..n * 37 + 5).map(|i| (i * 31 + n) as u8).collect();
@@ -77,7 +77,7 @@ fn read_image(format: &dyn Format, sample: u64) -> Result<Vec<u8>> {
     format.read(sample, &FieldSet::all(format.schema().fields.len()), &mut buffer)?;
     match buffer.value(field) {
         Value::Image { bytes, .. } => Ok(buffer.bytes(bytes).to_vec()),
-        // Damage can make a null of a value; whoever expects one takes this for the failure it is.
+        // Damage can turn a value into a null; callers that expect a value count this as a failure.
         Value::Missing => Err(Error::data(format.locate(sample), "the image is missing")),
         other => panic!("an image expected, not {other:?}"),
     }
@@ -93,7 +93,7 @@ fn values_equal_the_input(format: &dyn Format, images: &[(String, Vec<u8>)]) {
 fn random_access_equals_sequential(format: &dyn Format, images: &[(String, Vec<u8>)]) {
     let field = image_field(format);
     let count = format.schema().fields.len();
-    // One buffer for all, as workers have it: nothing of an earlier sample may shine through.
+    // One buffer for all samples, as in workers: no byte of an earlier sample may be left.
     let mut buffer = SampleBuffer::new();
     for step in 0..images.len() * 5 {
         let sample = step * 3 % images.len();
@@ -152,7 +152,7 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// On read-only media nothing can be written; so nothing may be written anywhere else.
+/// On read-only media nothing can be written, so nothing may be written anywhere else either.
 fn reading_leaves_no_trace(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)]) {
     let before = snapshot(folder);
     for path in before.keys() {
@@ -181,7 +181,7 @@ fn describes_itself(subject: &dyn Subject, folder: &Path, format: &dyn Format) {
     }
 }
 
-/// Integers and lengths that are told without reading are those that reading gives.
+/// Integers and lengths from the index are the same as those from reading.
 fn what_the_index_knows_is_so(format: &dyn Format) {
     let fields = &format.schema().fields;
     let mut buffer = SampleBuffer::new();
@@ -208,7 +208,7 @@ fn many_open_at_once(subject: &dyn Subject, folder: &Path, images: &[(String, Ve
     });
 }
 
-/// Files become shorter, then vanish, under an open data set: what it still gives is right, the rest is an error.
+/// Files are truncated, then removed, while the data set is open: every read is right or an error.
 fn files_that_shrink_or_go_are_errors(subject: &dyn Subject, images: &[(String, Vec<u8>)]) {
     let folder = tempfile::tempdir().unwrap();
     subject.write(folder.path(), images);
@@ -232,7 +232,8 @@ fn files_that_shrink_or_go_are_errors(subject: &dyn Subject, images: &[(String, 
     check();
 }
 
-/// Another data set of the same shape takes the files' places while the first is open: old bytes or an error.
+/// The files are replaced by another data set of the same shape while the first is open: every read gives old bytes
+/// or an error.
 fn replaced_files_are_noticed(subject: &dyn Subject, images: &[(String, Vec<u8>)]) {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     subject.write(old.path(), images);
@@ -263,7 +264,7 @@ fn one_sample(subject: &dyn Subject) {
     values_equal_the_input(&*subject.open(folder.path()).unwrap(), &images);
 }
 
-/// An empty set opens as one, or is refused with a message.
+/// An empty data set opens as empty, or is refused with a message.
 fn no_sample(subject: &dyn Subject) {
     let folder = tempfile::tempdir().unwrap();
     subject.write(folder.path(), &[]);
@@ -282,7 +283,7 @@ fn huge_sample(subject: &dyn Subject) {
     values_equal_the_input(&*subject.open(folder.path()).unwrap(), &images);
 }
 
-/// As a new file: ext4 waits for the disk when an old one is truncated and written.
+/// Writes a new file: ext4 waits for the disk when an old one is truncated and written.
 fn rewrite(path: &Path, bytes: &[u8]) {
     fs::remove_file(path).unwrap();
     fs::write(path, bytes).unwrap();
@@ -310,7 +311,8 @@ fn flipped_bits(subject: &dyn Subject) {
     for (path, content) in snapshot(folder.path()) {
         let mut damaged = content.clone();
         for byte in 0..content.len() {
-            // Every bit of every byte takes minutes; each byte gets one, and each bit gets its turn.
+            // Flipping every bit of every byte takes minutes, so each byte gets one flip, at all bit positions in
+            // turn.
             damaged[byte] ^= 1 << (byte % 8);
             rewrite(&path, &damaged);
             right_or_refused(subject, folder.path(), &images, everything);
@@ -320,8 +322,8 @@ fn flipped_bits(subject: &dyn Subject) {
     }
 }
 
-/// Lengths and offsets that are zero, huge or negative, wherever they may be: nothing panics, hangs or takes memory
-/// for what is not there.
+/// Puts zero, huge and negative lengths and offsets everywhere: nothing panics, hangs or allocates memory for bytes
+/// that do not exist.
 fn wrong_numbers(subject: &dyn Subject) {
     let folder = tempfile::tempdir().unwrap();
     let images = some_images(2);
@@ -340,11 +342,10 @@ fn wrong_numbers(subject: &dyn Subject) {
     }
 }
 
-/// Whatever a damaged file still gives is right (if the format can tell), the rest is an error; nothing panics.
+/// Every sample of a damaged file is right (if the format can tell) or an error; nothing panics.
 fn right_or_refused(subject: &dyn Subject, folder: &Path, images: &[(String, Vec<u8>)], compare: bool) {
     let Ok(format) = subject.open(folder) else { return };
-    // Without checksums, a flipped bit may make another kind of field of the image; what says that the field is one
-    // may itself be damaged.
+    // Without checksums, a flipped bit may turn the image into another kind of field.
     if format.schema().fields.iter().all(|f| f.kind != Kind::Image) {
         return;
     }

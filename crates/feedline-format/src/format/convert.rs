@@ -1,8 +1,9 @@
-//! [`convert`]: a data set as another system's files. What is the same for all systems; see [`Exporter`] for the rest.
+//! [`convert`]: writes a data set as another system's files. This file has what all systems share; see [`Exporter`]
+//! for the rest.
 //!
-//! Which samples go into which shard is decided beforehand. Shards are written by threads, each under a temporary name,
-//! synced, renamed and then noted in a working folder; the index comes last, then the working folder goes. Killed at
-//! any moment, the same call goes on with the shards that are missing, to the same bytes.
+//! Which samples go into which shard is decided beforehand. Threads write the shards: each is written under a
+//! temporary name, synced, renamed and then noted in a working folder. The index comes last, then the working folder
+//! is removed. If the process is killed at any moment, the same call writes the missing shards, to the same bytes.
 
 mod finished;
 mod tasks;
@@ -26,12 +27,12 @@ use super::whole_file::{TEMPORARY_SUFFIX, Temporary, failed, put_in_place, tempo
 use crate::error::{Error, Location, Result};
 use crate::source::{LocalSource, LockedFile, Sink, Source, private};
 
-/// The folder with what is known of an unfinished conversion, inside the destination.
+/// Folder inside the destination with the state of an unfinished conversion.
 pub(super) const WORK: &str = ".feedline-convert";
 const PLAN: &str = "plan.json";
-/// What a finished conversion leaves: what it was made from. A file that begins with a dot is nobody's data.
+/// File that a finished conversion leaves: what it was made from. Readers ignore a file that begins with a dot.
 const DONE: &str = ".feedline-done.json";
-/// What a single-file exporter leaves in the working folder.
+/// Name of a single-file exporter's result in the working folder.
 pub(super) const RESULT: &str = "result";
 
 /// How to convert.
@@ -40,9 +41,9 @@ pub(super) const RESULT: &str = "result";
 pub struct ConvertOptions {
     /// The system to write for: one of [`convert_targets`].
     pub to: String,
-    /// About how large a shard is; `None` is what the system itself does.
+    /// Approximate size of a shard; `None` is the system's own default.
     pub shard_bytes: Option<u64>,
-    /// Threads; 0 means all cores this process may use.
+    /// Number of threads; 0 means all cores this process may use.
     pub workers: usize,
 }
 
@@ -52,12 +53,12 @@ impl Default for ConvertOptions {
     }
 }
 
-/// The systems that can be written for.
+/// Names of the systems that can be written.
 pub fn convert_targets() -> Vec<&'static str> {
     export_names()
 }
 
-/// What was written.
+/// Summary of what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvertReport {
     /// Number of samples.
@@ -70,7 +71,7 @@ pub struct ConvertReport {
     pub bytes: u64,
 }
 
-/// The prefix to write below, and for systems with one file per data set the object's name.
+/// The prefix to write below and, for systems with one file per data set, the object's name.
 pub(super) fn object_at<'a>(uri: &'a str, to: &str) -> Result<(&'a str, &'a str)> {
     if !exporter(to, None)?.single_file() {
         return Ok((uri, ""));
@@ -79,18 +80,18 @@ pub(super) fn object_at<'a>(uri: &'a str, to: &str) -> Result<(&'a str, &'a str)
     parts.ok_or_else(|| Error::option("destination", format!("{uri} names no object to write {to} to")))
 }
 
-/// Decides everything that decides the bytes. Two runs with the same plan write the same files.
+/// Everything that decides the bytes. Two runs with the same plan write the same files.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Plan {
     source: String,
     to: String,
     settings: String,
-    /// First sample of each shard, and one past the last.
+    /// First sample of each shard, and the number of samples.
     starts: Vec<u64>,
 }
 
-/// Writes `source` at `destination` as `options.to` has it. The destination is a folder, new or empty or left by an
-/// interrupted run; for systems with one file per data set it is that file.
+/// Writes `source` at `destination` in the format `options.to`. The destination is a folder that is new, empty or
+/// left by an interrupted run; for systems with one file per data set it is that file.
 pub fn convert(
     source: &dyn Format,
     destination: impl AsRef<Path>,
@@ -105,16 +106,16 @@ pub fn convert(
 /// How the files are written.
 #[derive(Debug, Clone, Copy)]
 struct Way<'a> {
-    /// Where finished files are sent.
+    /// Where finished files are uploaded.
     sink: Option<&'a dyn Sink>,
     /// Whether other processes write other files of the same conversion.
     tasks: bool,
-    /// Of these, the one that is ours; without one, the conversion is only to be completed.
+    /// This process's task. Without one, the conversion is only completed.
     task: Option<Task>,
 }
 
-/// The same at `sink`, by way of the local folder `staging`: each file is sent and removed as soon as it is whole, the
-/// index last. A system with one file per data set puts it as object `name`.
+/// The same for a remote store, by way of the local folder `staging`: each file is uploaded and removed as soon as it
+/// is complete, the index last. A system with one file per data set stores it as object `name`.
 pub(crate) fn convert_and_send(
     source: &dyn Format,
     sink: &dyn Sink,
@@ -173,7 +174,7 @@ fn write_in(
     }
     exporter.finish(&place.folder, source.schema(), &shards.done)?;
     let report = ConvertReport { samples: source.len(), ..shards.report() };
-    // One object behind a network stays alone there.
+    // A single remote object gets no note beside it.
     if sink.is_none() || !place.single_file {
         Finished::note(&place, destination, plan, &shards.done, &report, &done)?;
     }
@@ -181,12 +182,12 @@ fn write_in(
     Ok(report)
 }
 
-/// Where shards and notes go.
+/// Where shards and notes are written.
 #[derive(Debug)]
 struct Place<'a> {
-    /// Of the shards and the index.
+    /// Folder of the shards and the index.
     folder: PathBuf,
-    /// Of the plan and one note per finished shard.
+    /// Folder of the plan and of one note per finished shard.
     work: PathBuf,
     single_file: bool,
     way: Way<'a>,
@@ -204,12 +205,12 @@ impl<'a> Place<'a> {
         } else {
             (destination.to_path_buf(), destination.join(WORK))
         };
-        // A task that came first may have announced the plan between two looks.
+        // Another task may have written the plan between the two checks.
         let begun = || way.tasks && work.join(PLAN).exists();
         if !work.join(PLAN).exists() && folder != work {
             refuse_foreign(&folder).or_else(|e| if begun() { Ok(()) } else { Err(e) })?;
         }
-        // What is only on its way is nobody else's.
+        // Files that are to be uploaded are private.
         let make = |folder: &Path| match sink {
             Some(_) => private::make_folder(folder),
             None => fs::create_dir_all(folder),
@@ -232,20 +233,20 @@ impl<'a> Place<'a> {
                     None => true,
                 };
                 write_file(&work.join(PLAN), &text)?;
-                // Readers over there must see that the shards are not all there yet.
+                // Remote readers must see that the conversion is not finished.
                 if let (Some(sink), false) = (remote, announced) {
                     sink.put(&format!("{WORK}/{PLAN}"), &work.join(PLAN))?;
                 }
             }
         }
-        // What others are writing is theirs; the last step cleans up after them.
+        // Other tasks may still be writing; the last step cleans up.
         if way.task.is_none() {
             clean(&folder)?;
         }
         Ok(Place { folder, work, single_file, way, _lock: lock })
     }
 
-    /// The sink, if shards are final objects there.
+    /// The sink, if shards are uploaded as objects of their own.
     fn shard_sink(&self) -> Option<&'a dyn Sink> {
         self.way.sink.filter(|_| !self.single_file)
     }
@@ -254,7 +255,7 @@ impl<'a> Place<'a> {
         self.work.join(format!("{shard:06}.json"))
     }
 
-    /// What an earlier run noted of a shard, if the file is still as it was then.
+    /// An earlier run's note of a shard, if the file is still the same.
     fn found(&self, shard: usize) -> Option<Shard> {
         let text = match self.shard_sink().filter(|_| self.way.tasks) {
             Some(sink) => read_note(sink, shard)?,
@@ -268,7 +269,7 @@ impl<'a> Place<'a> {
         (bytes == noted.bytes).then_some(noted)
     }
 
-    /// Sends a finished file, if it is to be sent.
+    /// Uploads a finished file, if there is a sink.
     fn send(&self, name: &str) -> Result<()> {
         let Some(sink) = self.shard_sink() else { return Ok(()) };
         let file = self.folder.join(name);
@@ -276,7 +277,7 @@ impl<'a> Place<'a> {
         fs::remove_file(&file).map_err(|e| failed("removing", &file, e))
     }
 
-    /// Sends what the exporter wrote last, in the order in which it did.
+    /// Uploads the index files in the order in which the exporter wrote them.
     fn send_index(&self) -> Result<()> {
         let mut files = Vec::new();
         for entry in LocalSource::new(&self.folder).list("")?.entries {
@@ -288,7 +289,7 @@ impl<'a> Place<'a> {
         files.iter().try_for_each(|(_, name)| self.send(name))
     }
 
-    /// Everything is written: the working folder goes.
+    /// Removes the working folder: everything is written.
     fn complete(self, destination: &Path) -> Result<()> {
         let result = self.folder.join(RESULT);
         match self.way.sink {
@@ -319,7 +320,7 @@ fn refuse_existing(destination: &Path, name: &str, sink: Option<&dyn Sink>) -> R
     Err(Error::data(place, "the file exists").with_hint("remove it, or choose another name"))
 }
 
-/// The same behind a network.
+/// The same check for a remote store.
 fn refuse_foreign_objects(sink: &dyn Sink) -> Result<()> {
     let names = match sink.children("") {
         Err(error) if error.is_not_found() => return Ok(()),
@@ -330,7 +331,7 @@ fn refuse_foreign_objects(sink: &dyn Sink) -> Result<()> {
     Err(Error::data(Location::new(sink.uri()), reason).with_hint("convert to a new or empty prefix"))
 }
 
-/// Removes temporary files of a run that was killed. The folder was ours alone when that began.
+/// Removes temporary files of a killed run. When that run began, the folder contained nothing else.
 fn clean(folder: &Path) -> Result<()> {
     for entry in LocalSource::new(folder).list("")?.entries {
         let base = entry.name.rsplit('/').next().unwrap_or(&entry.name);
@@ -342,7 +343,7 @@ fn clean(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files of others are never touched, and a mixture would be read as one data set.
+/// Refuses a folder with other files: they are never touched, and a mixture would be read as one data set.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let Ok(mut entries) = fs::read_dir(folder) else { return Ok(()) };
     if folder.join(DONE).exists() {
@@ -364,7 +365,7 @@ fn lock(work: &Path, shared: bool) -> Result<LockedFile> {
             let place = Location::new(work.display().to_string());
             Err(Error::data(place, "another process is converting here"))
         }
-        // Some network file systems cannot lock; writing there is safe all the same, only wasteful if done twice.
+        // Some network file systems cannot lock. Writing there is still safe, only wasteful if done twice.
         Err((folder, _)) => Ok(LockedFile::new(folder)),
         Ok(folder) => Ok(folder),
     }
@@ -450,7 +451,7 @@ fn write_shard(
     Ok(shard)
 }
 
-/// An exporter writes to it knows not what: a failed write gets its file here.
+/// Adds the file to a failed write: an exporter does not know its path.
 fn at_path(error: Error, path: &Path) -> Error {
     match error {
         Error::Storage { action: "writing", location, source } if location.uri.is_empty() => {
@@ -460,7 +461,7 @@ fn at_path(error: Error, path: &Path) -> Error {
     }
 }
 
-/// Counts what passes.
+/// Counts the bytes written.
 struct Counted<W> {
     inner: W,
     bytes: u64,
@@ -478,9 +479,9 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// Says so when a folder holds a conversion that was not finished: half of the shards must not pass for a data set.
+/// Refuses a folder with an unfinished conversion, so that some of the shards are never taken for a data set.
 pub(super) fn refuse_unfinished(source: &dyn Source) -> Result<()> {
-    // A source that cannot be asked says so, and better, when the format looks at it.
+    // If the source cannot answer, the format gives a better error later.
     if !source.exists(&format!("{WORK}/{PLAN}")).unwrap_or(false) {
         return Ok(());
     }
@@ -500,7 +501,7 @@ mod tests {
     use crate::sample::{Schema, Value};
     use crate::source::{FolderSink, Target};
 
-    /// Paths of an image folder, a line each.
+    /// Writes the paths of an image folder, one per line.
     #[derive(Debug)]
     struct Lines {
         single_file: bool,
@@ -567,7 +568,7 @@ mod tests {
         names.into_iter().map(|e| (PathBuf::from(&e.name), fs::read(folder.join(&e.name)).unwrap())).collect()
     }
 
-    /// Stops after some samples, as a crash would.
+    /// Stops after some samples, like a crash.
     struct StopAfter(u64);
 
     impl Progress for StopAfter {

@@ -13,7 +13,7 @@ use crate::error::{Error, Location, Result, Stage};
 use crate::field::ImageEncoding;
 use crate::sample::{FieldSet, SampleBuffer, Schema};
 
-/// Why an image in a form of our own cannot be written for others.
+/// Why an image in one of feedline's own encodings cannot be written for other systems.
 pub(crate) fn only_ours(encoding: ImageEncoding) -> String {
     format!(
         "only feedline reads images stored as {}; pack the data set with image=\"jpeg\" or \"rgb\" first",
@@ -21,33 +21,34 @@ pub(crate) fn only_ours(encoding: ImageEncoding) -> String {
     )
 }
 
-/// One system's way to write samples. Plain settings, no state: shards are written by several threads at once, some
-/// of them in an earlier run.
+/// Writes samples in one system's format. Only settings, no state: several threads write shards at once, some in an
+/// earlier run.
 pub(crate) trait Exporter: Send + Sync + Debug {
-    /// The name users write in `--to`.
+    /// The name that users write in `--to`.
     fn name(&self) -> &'static str;
 
-    /// All settings that decide the written bytes, as text: an unfinished export goes on only under the same.
+    /// All settings that decide the written bytes, as text: an unfinished export is resumed only with the same
+    /// settings.
     fn settings(&self) -> String;
 
-    /// Says before the first byte is written why this schema cannot be stored, naming the field.
+    /// Refuses a schema that cannot be stored, before the first byte is written; the error names the field.
     fn check(&self, schema: &Schema) -> Result<()>;
 
-    /// About how large a shard is to be, before compression.
+    /// Approximate size of a shard, before compression.
     fn shard_bytes(&self) -> u64;
 
     /// The file name of shard `number` of `count`, relative to the destination.
     fn shard_name(&self, number: usize, count: usize) -> String;
 
-    /// Writes all of `samples` as one shard. What the index must know of the shard besides name, length and number of
-    /// samples is the result. Must give the same bytes each time; takes no time of day, no random number.
+    /// Writes all of `samples` as one shard. Returns what the index must know about the shard besides name, length
+    /// and number of samples. Must write the same bytes each time: no time of day, no random numbers.
     fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<serde_json::Value>;
 
-    /// Writes the index files into `folder`, where all shards are, each with
-    /// [`write_file`](super::whole_file::write_file); the one that makes the data set whole comes last.
+    /// Writes the index files into `folder`, which contains all shards, each with
+    /// [`write_file`](super::whole_file::write_file). The file that completes the data set comes last.
     fn finish(&self, folder: &Path, schema: &Schema, shards: &[Shard]) -> Result<()>;
 
-    /// Whether the result is one file: shards are then parts in a working folder, which `finish` joins into
+    /// Whether the result is one file. Shards are then parts in a working folder, which `finish` joins into
     /// `folder/result`.
     fn single_file(&self) -> bool {
         false
@@ -63,11 +64,11 @@ pub(crate) struct Shard {
     pub(crate) bytes: u64,
     /// First sample and one past the last.
     pub(crate) samples: Range<u64>,
-    /// What [`Exporter::write_shard`] wants remembered.
+    /// The result of [`Exporter::write_shard`].
     pub(crate) note: serde_json::Value,
 }
 
-/// The samples of one shard, one after the other.
+/// The samples of one shard, read one after the other.
 pub(crate) struct Samples<'a> {
     source: &'a dyn Format,
     range: Range<u64>,
@@ -102,15 +103,15 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// A failed write to a shard. The driver knows the file.
+/// The error for a failed write to a shard. The caller adds the file.
 pub(crate) fn unwritten(error: std::io::Error) -> Error {
     Error::storage("writing", Location::default(), error)
 }
 
-/// Makes an exporter that aims at shards of this size, or of its system's usual one.
+/// Makes an exporter for shards of this size, or of its system's default size.
 type Make = fn(Option<u64>) -> Box<dyn Exporter>;
 
-/// Every system that can be written for.
+/// Every system that can be written.
 #[rustfmt::skip] // one line each
 static EXPORTERS: &[(&str, Make)] = &[
     ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
@@ -120,7 +121,7 @@ static EXPORTERS: &[(&str, Make)] = &[
     ("parquet", super::parquet::ParquetExporter::make),
 ];
 
-/// Their names.
+/// Names of the exporters.
 pub(crate) fn export_names() -> Vec<&'static str> {
     EXPORTERS.iter().map(|(name, _)| *name).collect()
 }
@@ -131,7 +132,8 @@ pub(crate) fn exporter(name: &str, shard_bytes: Option<u64>) -> Result<Box<dyn E
         return Err(Error::option("shard_bytes", "must be at least 1"));
     }
     let found = EXPORTERS.iter().find(|(known, _)| *known == name);
-    let (_, make) = found
-        .ok_or_else(|| Error::option("to", format!("'{name}' is none of {}", export_names().join(", "))))?;
+    let (_, make) = found.ok_or_else(|| {
+        Error::option("to", format!("'{name}' is not one of {}", export_names().join(", ")))
+    })?;
     Ok(make(shard_bytes))
 }

@@ -1,13 +1,13 @@
 //! HOW SAMPLES ARE LAID OUT.
 //!
-//! A [`Format`] turns a sample's number into the sample's field values, through a source. Adding one is: one file
-//! here, one line in `FORMATS`, one page in `docs/formats/`. Formats made of formats are in `wrap/`.
+//! A [`Format`] turns a sample's number into the sample's field values, through a source. A new format is one file
+//! here, one line in `FORMATS` and one page in `docs/formats/`. Formats that wrap other formats are in `wrap/`.
 //!
-//! Implementers uphold: `len`, `schema` and `fingerprint` are fixed at opening; any sample can be read at any time, in
-//! any order, from any thread, without locks on the way; `read` sets exactly the wanted fields of the buffer (absent
-//! ones stay `Missing`) and allocates nothing in steady state; all sizes and offsets that come from files are checked
-//! before use; errors name the file, the sample and the offset. A format does not decode images, does not know
-//! batches or order, and never panics on bad input.
+//! Implementers guarantee: `len`, `schema` and `fingerprint` are fixed at opening; any sample can be read at any
+//! time, in any order, from any thread, without locks; `read` sets exactly the wanted fields of the buffer (absent
+//! ones stay `Missing`) and usually allocates nothing; all sizes and offsets from files are checked before use;
+//! errors name the file, the sample and the offset. A format does not decode images, does not know batches or order,
+//! and never panics on bad input.
 
 mod array_record;
 mod arrays;
@@ -78,8 +78,8 @@ pub use table::Rows;
 pub use table::open_rows;
 pub use wrap::{Concatenated, Copied, LocalCopy, Relabelled, Renamed, Selected};
 
-/// Samples by number. See the module's contract. What the index knows beforehand is [`Index`]; what there is to fetch
-/// beforehand is [`Extents`]. Both have an answer for formats that know nothing: `impl Index for X {}`.
+/// Samples by number. See the module's contract. [`Index`] tells what is known without reading, [`Extents`] what to
+/// prefetch. Both have defaults for formats that know nothing: `impl Index for X {}`.
 pub trait Format: Index + Extents + Send + Sync + Debug {
     /// The name users write in `format=`.
     fn name(&self) -> &'static str;
@@ -87,7 +87,7 @@ pub trait Format: Index + Extents + Send + Sync + Debug {
     /// Number of samples.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,8 +103,8 @@ pub trait Format: Index + Extents + Send + Sync + Debug {
         &[]
     }
 
-    /// Those of the [`problems`](Self::problems) that a user should be told at once: data that are left out, or not read
-    /// as their own system reads them.
+    /// The [`problems`](Self::problems) that a user should see at once: data that are skipped, or not read as their
+    /// own system reads them.
     fn warnings(&self) -> &[Error] {
         &[]
     }
@@ -112,12 +112,12 @@ pub trait Format: Index + Extents + Send + Sync + Debug {
     /// Reads the wanted fields of sample `sample` (below `len`) into `into`, which it resets first.
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()>;
 
-    /// Where the sample is, for messages: file and, if cheap, offset.
+    /// Place of the sample for messages: file and, if cheap, offset.
     fn locate(&self, sample: u64) -> Location;
 }
 
-/// Reads a sample. Bytes from far away that break their format's rules (a checksum, above all) are doubted once: what was
-/// fetched ahead or kept of them is forgotten, and they are asked for again.
+/// Reads a sample. Remote bytes that break the rules of their format (usually a checksum) are fetched a second time:
+/// prefetched and cached copies are discarded first.
 pub fn read(format: &dyn Format, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
     match format.read(sample, fields, into) {
         Err(error) if doubt(format, sample, fields, &error) => format.read(sample, fields, into),
@@ -125,7 +125,7 @@ pub fn read(format: &dyn Format, sample: u64, fields: &FieldSet, into: &mut Samp
     }
 }
 
-/// The same for one field in place.
+/// The same for one field, with [`Index::read_bytes`].
 pub fn read_bytes(format: &dyn Format, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
     let only = || FieldSet::only(format.schema().fields.len(), [field]);
     match format.read_bytes(sample, field, into) {
@@ -134,7 +134,7 @@ pub fn read_bytes(format: &dyn Format, sample: u64, field: usize, into: &mut [u8
     }
 }
 
-/// Whether what was wrong may have come about on the way; if so, sources forget the sample's bytes.
+/// Whether the bytes may have been damaged in transfer; if so, sources forget the sample's bytes.
 fn doubt(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> bool {
     let Error::Data { location, .. } = error else { return false };
     if !format.is_remote() {
@@ -147,7 +147,7 @@ fn doubt(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> 
             source.forget(&name, &extent.range);
         }
     }
-    // Where even the index cannot be read, nothing is known but the file.
+    // If even the index cannot be read, only the file is known.
     if let (true, Some(shard)) = (extents.is_empty(), &location.shard) {
         let objects = (0..format.object_count()).filter_map(|number| format.object(number));
         for (source, name) in objects.filter(|(_, name)| name == shard) {
@@ -157,8 +157,8 @@ fn doubt(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> 
     true
 }
 
-/// Writes `source` as a pack at `destination`, wherever that is. Behind a network each part is sent as soon as it is
-/// whole, the manifest last.
+/// Writes `source` as a pack at a local or remote `destination`. For a remote one, each part is uploaded as soon as
+/// it is complete, the manifest last.
 pub fn pack_into(
     source: &dyn Format,
     destination: &Destination,
@@ -174,7 +174,7 @@ pub fn pack_into(
     }
 }
 
-/// The same for other systems' files.
+/// Writes `source` as another system's files at a local or remote `destination`.
 pub fn convert_into(
     source: &dyn Format,
     destination: &Destination,
@@ -191,8 +191,8 @@ pub fn convert_into(
     }
 }
 
-/// One process's share of a conversion: of all files, those that `task` is to write. The index is written by
-/// [`commit_convert_into`], when all are there.
+/// Writes one process's share of a conversion: the files of `task`. [`commit_convert_into`] writes the index when all
+/// files exist.
 pub fn convert_task_into(
     source: &dyn Format,
     destination: &Destination,
@@ -212,28 +212,28 @@ pub fn commit_convert_into(
     convert::in_tasks(source, destination, options, None, &())
 }
 
-/// What only some formats ask when they are opened. Plain data.
+/// Options that only some formats use. Plain data.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadingOptions {
-    /// Hand out fields that are Python pickles, as the bytes they are.
+    /// Return fields that are Python pickles, as bytes.
     pub allow_pickle: bool,
-    /// For encrypted data.
+    /// Password of encrypted data.
     pub password: Option<String>,
-    /// Compare files with the hashes their index has, where it has any.
+    /// Compare files with the hashes in their index, if it has any.
     pub verify_hashes: bool,
-    /// Which part of a data set that has several (`train`, `test`).
+    /// Which split of a data set that has several (`train`, `test`).
     pub split: Option<String>,
-    /// Where indexes that are costly to make are kept; `None` is the user's cache folder.
+    /// Folder for indexes that are slow to make; `None` is the user's cache folder.
     pub index_dir: Option<PathBuf>,
-    /// Where a table's paths start; `None` is the table's own folder.
+    /// Folder of a table's paths; `None` is the table's own folder.
     pub root: Option<String>,
-    /// What columns of tables and arrays hold, where that cannot be told by looking.
+    /// Kinds of columns of tables and arrays that cannot be detected.
     pub schema: BTreeMap<String, Kind>,
-    /// How to reach files that the data name; set from what opens the data set.
+    /// How to reach files that the data name; set by the code that opens the data set.
     #[serde(skip)]
     pub storage: Storage,
-    /// Read files that a table names even where a symbolic link leads out of the data set's folder.
+    /// Read files that a table names even if a symbolic link leads out of the data set's folder.
     pub follow_links: bool,
 }
 
@@ -254,18 +254,18 @@ impl Debug for ReadingOptions {
     }
 }
 
-/// How to recognise and open one format.
+/// How to detect and open one format.
 pub(crate) struct Probe {
-    /// The name users write in `format=`.
+    /// The name that users write in `format=`.
     pub(crate) name: &'static str,
-    /// Looks at content (magic bytes, index files), not at names alone; cheap. Tells what it saw, in the words of an
-    /// error message ("3 .tar files", "index.json of MDS shards"), or `None`.
+    /// Detects the format by content (magic bytes, index files), not by names alone; cheap. Returns what it found, as
+    /// in an error message ("3 .tar files", "index.json of MDS shards"), or `None`.
     pub(crate) recognises: fn(&Target) -> Result<Option<String>>,
-    /// Opens.
+    /// Opens the data set.
     pub(crate) open: fn(&Target, &ReadingOptions) -> Result<Arc<dyn Format>>,
 }
 
-/// Every format. Exactly one must recognise a target. `folder` comes last: it looks for image files wherever they are.
+/// Every format. Exactly one must recognise a target. `folder` comes last: it looks for image files at any depth.
 #[rustfmt::skip] // one line each
 pub(crate) static FORMATS: &[Probe] = &[
     pack::PROBE,
@@ -290,12 +290,12 @@ pub(crate) static FORMATS: &[Probe] = &[
     folder::PROBE,
 ];
 
-/// The names users may write in `format=`, in the order in which formats are asked.
+/// The names that users may write in `format=`, in the order in which formats are tried.
 pub fn format_names() -> Vec<&'static str> {
     FORMATS.iter().map(|format| format.name).collect()
 }
 
-/// Opens `target` as the named format, or as whatever recognises it.
+/// Opens `target` as the named format, or as the one that recognises it.
 pub fn open(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let opened = open_as(target, name, options);
     target.source().opening_finished();
@@ -311,10 +311,10 @@ fn open_as(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<
     (probe.open)(target, options)
 }
 
-/// Formats whose data sets are one: several lie in several places.
+/// Formats without splits: each split is a data set of its own.
 const WITHOUT_PARTS: [&str; 8] = ["pack", "beton", "litdata", "slipcache", "tbl", "lmdb", "table", "files"];
 
-/// Settings that the format could not heed are a mistake.
+/// Refuses options that the format would ignore.
 fn refuse_unused(format: &str, options: &ReadingOptions) -> Result<()> {
     if options.root.is_some() && format != "table" {
         let reason = format!("only for tables whose rows name files; this is {format}");
@@ -332,7 +332,7 @@ fn refuse_unused(format: &str, options: &ReadingOptions) -> Result<()> {
         return Err(Error::option("verify_hashes", reason));
     }
     if options.split.is_some() && WITHOUT_PARTS.contains(&format) {
-        let reason = format!("{format} has no parts to choose from; open the one that is wanted");
+        let reason = format!("{format} has no splits to choose from; open the one you want");
         return Err(Error::option("split", reason));
     }
     Ok(())
@@ -343,8 +343,8 @@ fn probe(target: &Target, name: &str) -> Result<&'static Probe> {
     if name != "auto" {
         let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
         let probe = FORMATS.iter().find(|f| f.name == name);
-        let probe =
-            probe.ok_or_else(|| Error::option("format", format!("'{name}' is none of auto, {}", names())))?;
+        let probe = probe
+            .ok_or_else(|| Error::option("format", format!("'{name}' is not one of auto, {}", names())))?;
         return Ok(probe);
     }
     detect(target)
@@ -381,7 +381,7 @@ fn unrecognised(target: &Target) -> Error {
     let seen = match target {
         Target::Folder(source) => {
             let seen = sights(source.as_ref());
-            // A source that cannot list says so better.
+            // A source that cannot list gives a better error.
             if let (true, Err(error)) = (seen.is_empty(), source.list("")) {
                 return error;
             }

@@ -1,8 +1,8 @@
-//! Arrays in numpy's `.npy` form: a small header, then the elements.
+//! Arrays in numpy's `.npy` format: a small header, then the elements.
 
 use crate::sample::{DType, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// What an `.npy` header says.
+/// Content of an `.npy` header.
 #[derive(Debug, PartialEq, Eq)]
 struct NpyHeader {
     dtype: DType,
@@ -13,7 +13,8 @@ struct NpyHeader {
     data: usize,
 }
 
-/// Makes an array value of the `.npy` file at `range` of the buffer. Elements come out row-major and little-endian.
+/// Makes an array value from the `.npy` file at `range` of the buffer. The elements become row-major and
+/// little-endian.
 pub(super) fn parse(range: std::ops::Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, String> {
     let file = buffer.bytes(&range);
     let header = NpyHeader::parse(file)?;
@@ -35,7 +36,7 @@ pub(super) fn parse(range: std::ops::Range<usize>, buffer: &mut SampleBuffer) ->
     Ok(Value::Array { dtype: header.dtype, dimensions, shape: header.shape, bytes })
 }
 
-/// Appends the header of an array with these sides; the elements, row-major and little-endian, come after it.
+/// Appends the header of an array with this shape; the elements, row-major and little-endian, come after it.
 pub(super) fn write_header(dtype: DType, sides: &[u64], out: &mut Vec<u8>) -> Result<(), String> {
     let code = dtype
         .numpy()
@@ -55,19 +56,19 @@ pub(super) fn write_header(dtype: DType, sides: &[u64], out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// A table in an `.npy` file: what its rows are made of, how many there are, and where they begin.
+/// A table in an `.npy` file: type of its rows, their number, and their offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Table {
-    /// numpy's description of a row, without blanks: `'<i8'`, or `[('a','<u8'),('b','<u4')]`.
+    /// numpy's description of a row, without spaces: `'<i8'`, or `[('a','<u8'),('b','<u4')]`.
     pub(super) descr: String,
     /// Length of each dimension.
     pub(super) shape: Vec<u64>,
-    /// Where the elements begin.
+    /// Offset of the elements.
     pub(super) data: usize,
 }
 
 impl Table {
-    /// Reads the header of `file`. Only row-major tables are taken.
+    /// Reads the header of `file`. Only row-major tables are accepted.
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
         let (text, data) = header_text(file)?;
         if value_of(text, "fortran_order")?.starts_with("True") {
@@ -89,7 +90,7 @@ pub(super) struct RowHeader {
     /// Length of the first dimension.
     pub(super) rows: u64,
     pub(super) row_bytes: usize,
-    /// Where the first row begins.
+    /// Offset of the first row.
     pub(super) data: u64,
     shape: [u64; MAX_DIMENSIONS],
     dimensions: usize,
@@ -103,7 +104,7 @@ impl RowHeader {
             return Err("a single number has no rows".to_owned());
         };
         if header.fortran && header.dimensions > 1 {
-            return Err("the array is column-major: a row lies all over the file; write it again with \
+            return Err("the array is column-major: a row is scattered over the file; write it again with \
                         np.save(path, np.ascontiguousarray(array))"
                 .to_owned());
         }
@@ -111,7 +112,7 @@ impl RowHeader {
         Ok(RowHeader { data, ..RowHeader::new(header.dtype, header.big_endian, rows, sides)? })
     }
 
-    /// Of `rows` rows with these sides, the first of which begins at 0.
+    /// A header of `rows` rows of this shape; the first begins at offset 0.
     pub(super) fn new(dtype: DType, big_endian: bool, rows: u64, sides: &[u64]) -> Result<Self, String> {
         let mut shape = [0; MAX_DIMENSIONS];
         let room = shape.get_mut(..sides.len());
@@ -127,14 +128,14 @@ impl RowHeader {
         &self.shape[..self.dimensions]
     }
 
-    /// Swaps the bytes of every element if they are the other way round.
+    /// Swaps the bytes of every element if they are big-endian.
     pub(super) fn to_little_endian(self, row: &mut [u8]) {
         if self.big_endian {
             row.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
         }
     }
 
-    /// The whole number that a row of one element is; an error if it has more than 63 bits.
+    /// The integer in a row of one element; an error if it does not fit in `i64`.
     pub(super) fn int(&self, row: &[u8]) -> Result<i64, String> {
         let mut wide = [0; 8];
         wide[..row.len()].copy_from_slice(row);
@@ -142,16 +143,16 @@ impl RowHeader {
         let unused = 64 - 8 * row.len() as u32;
         let number = i64::from_le_bytes(wide);
         match self.dtype {
-            // Shifted up and down again, the sign spreads.
+            // Shifting up and down extends the sign.
             DType::I8 | DType::I16 | DType::I32 => Ok(number << unused >> unused),
             DType::U64 if number < 0 => {
-                Err(format!("{} does not fit in 64 bits with a sign", number.cast_unsigned()))
+                Err(format!("{} does not fit in a signed 64-bit integer", number.cast_unsigned()))
             }
             _ => Ok(number),
         }
     }
 
-    /// The float that a row of one element is.
+    /// The float in a row of one element.
     pub(super) fn float(&self, row: &mut [u8]) -> f64 {
         self.to_little_endian(row);
         match *row {
@@ -162,7 +163,7 @@ impl RowHeader {
     }
 }
 
-/// The header's text, and where the elements begin.
+/// The header's text, and the offset of the elements.
 fn header_text(file: &[u8]) -> Result<(&str, usize), String> {
     if file.len() < 10 || &file[..6] != b"\x93NUMPY" {
         return Err("not an .npy file: the first bytes are wrong".to_owned());

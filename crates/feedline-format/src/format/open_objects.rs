@@ -1,5 +1,5 @@
-//! Keeps a format's objects open, but not more than the process may: a set of ten thousand shards must not run into
-//! the limit on open files. Objects past the limit are opened for each read, which costs microseconds on a local disk.
+//! Keeps a format's objects open, but only as many as the process may: ten thousand shards must not exceed the limit
+//! on open files. Objects above the limit are opened for each read, which costs microseconds on a local disk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ pub(crate) struct OpenObjects {
 }
 
 impl OpenObjects {
-    /// A open_objects of these names and lengths; nothing is opened yet.
+    /// These names and lengths; nothing is opened yet.
     pub(crate) fn new(source: Arc<dyn Source>, objects: Vec<(String, u64)>) -> Self {
         OpenObjects::with_versions(
             source,
@@ -26,7 +26,7 @@ impl OpenObjects {
         )
     }
 
-    /// The same for objects that must also have these versions; 0 is any.
+    /// The same for objects that must also have these versions; 0 is any version.
     pub(crate) fn with_versions(source: Arc<dyn Source>, objects: Vec<(String, u64, u64)>) -> Self {
         let open = objects.iter().map(|_| OnceLock::new()).collect();
         OpenObjects { source, objects, open, kept: AtomicUsize::new(0), most: most_open() }
@@ -47,7 +47,7 @@ impl OpenObjects {
         self.objects.len()
     }
 
-    /// Where they are.
+    /// The source of the objects.
     pub(crate) fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
@@ -57,7 +57,7 @@ impl OpenObjects {
         self.with_shared(number, |object| f(&**object))
     }
 
-    /// The same for those who hand the object on.
+    /// The same with the `Arc`, for callers that keep the object.
     pub(crate) fn with_shared<T>(&self, number: usize, f: impl FnOnce(&Arc<dyn Object>) -> T) -> Result<T> {
         if let Some(object) = self.open[number].get() {
             return Ok(f(object));
@@ -72,7 +72,7 @@ impl OpenObjects {
     }
 }
 
-/// Half of what the process may have open: the other half is the user's.
+/// Half of the files that the process may open: the other half is for the user.
 fn most_open() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.map_or(1 << 16, |soft| (soft / 2) as usize).max(16)

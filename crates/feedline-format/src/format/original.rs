@@ -1,4 +1,4 @@
-//! Image files that a pack keeps in another form, given back.
+//! Restores image files that a pack stores in another form.
 
 use feedline_pixels::{Decoder, dct};
 
@@ -10,7 +10,7 @@ pub fn original_file(bytes: &[u8], meta: ImageMeta) -> Option<Result<Vec<u8>, St
     compact.then(|| dct::compact::original(bytes, Decoder::DEFAULT_MAX_PIXELS).map_err(|e| e.to_string()))
 }
 
-/// Puts files in the place of images that can be given back.
+/// Replaces images by their original files where that is possible.
 pub(crate) fn restore_files(buffer: &mut SampleBuffer) -> Result<(), String> {
     for field in 0..buffer.values().len() {
         let Value::Image { bytes, meta, .. } = buffer.value(field) else { continue };

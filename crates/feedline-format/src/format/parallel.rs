@@ -1,4 +1,4 @@
-//! The same work for many objects, on all cores: scanning shards, reading footers.
+//! Runs the same work for many objects on all cores: scanning shards, reading footers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Result;
 use crate::source::{check_wanted, given_up, with_flag};
 
-/// As many threads even where there are fewer cores: a bucket answers slowly, but many at once.
+/// At least this many threads, even on fewer cores: a bucket answers slowly, but many requests at once.
 const MIN_THREADS: usize = 8;
 
-/// The results of `work` for each of `count` objects, in order; the first failure in that order if there is one.
+/// The results of `work` for each of `count` objects, in order; or the error of the first one in that order that
+/// failed.
 pub(super) fn collect<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let results: Vec<Mutex<Option<Result<T>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
@@ -26,7 +27,7 @@ pub(super) fn collect<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> +
     let flag = given_up();
     std::thread::scope(|scope| {
         for number in 1..threads {
-            // A thread that cannot be started is not needed: the others do its share.
+            // If a thread cannot be started, the others do its work.
             let builder = std::thread::Builder::new().name(format!("feedline-scan-{number}"));
             let flag = flag.clone();
             let _ = builder.spawn_scoped(scope, || with_flag(flag, run));

@@ -1,4 +1,4 @@
-//! Writing a data set part by part: which samples make a part, threads that share the parts, and how far they are.
+//! Writing a data set in parts: which samples make a part, the threads that write parts, and their progress.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::field::Carrier;
 use crate::sample::{FieldSet, Kind, SampleBuffer};
 use crate::source::{given_up, with_flag};
 
-/// Is told how far packing or verifying is.
+/// Receives the progress of packing or verifying.
 pub trait Progress: Sync {
-    /// `samples` of `total` samples and `bytes` bytes are done. Called from any thread, now and then; `Break` stops
-    /// the work with an error, and a pack can be resumed.
+    /// `samples` of `total` samples and `bytes` bytes are done. Called from any thread, now and then. `Break` stops
+    /// the work with an error; a pack can be resumed.
     fn update(&self, samples: u64, bytes: u64, total: u64) -> ControlFlow<()>;
 }
 
-/// Nobody watches.
+/// Ignores the progress.
 impl Progress for () {
     fn update(&self, _: u64, _: u64, _: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -74,7 +74,7 @@ pub(crate) fn run_parts(parts: u64, workers: usize, work: impl Fn(u64) -> Result
     let flag = given_up();
     std::thread::scope(|scope| {
         for number in 1..workers.min(parts as usize) {
-            // A thread that cannot be started is not needed: the others do its share.
+            // If a thread cannot be started, the others do its work.
             let builder = std::thread::Builder::new().name(format!("feedline-write-{number}"));
             let flag = flag.clone();
             let _ = builder.spawn_scoped(scope, || with_flag(flag, run));
@@ -84,28 +84,28 @@ pub(crate) fn run_parts(parts: u64, workers: usize, work: impl Fn(u64) -> Result
     failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// What is written must not replace what it is made of, nor lie inside the image folder it is made of: it would be found there
+/// Refuses a destination that is the source, or inside the image folder that is the source: it would be found there
 /// as one more class when the folder is opened again.
 pub(crate) fn refuse_own_source(source: &dyn Format, destination: &Path) -> Result<()> {
     let Ok(origin) = Path::new(&source.locate(0).uri).canonicalize() else { return Ok(()) };
     let target = std::path::absolute(destination).unwrap_or_else(|_| destination.to_path_buf());
-    // The destination need not exist yet; the part of it that does decides.
+    // The destination need not exist yet; its existing part decides.
     let real = target.ancestors().find_map(|above| {
         let below = target.strip_prefix(above).ok()?;
         Some(above.canonicalize().ok()?.join(below))
     });
     let real = real.unwrap_or(target);
     if real == origin || (source.name() == "folder" && real.starts_with(&origin)) {
-        let reason = format!("{} is, or lies in, the source itself", destination.display());
+        let reason = format!("{} is, or is inside, the source itself", destination.display());
         return Err(Error::option("destination", reason));
     }
     Ok(())
 }
 
-/// How many samples are looked at where the index does not know lengths.
+/// Number of samples to read if the index does not know lengths.
 const LOOKED_AT: u64 = 32;
 
-/// About how large samples will be: what the source's index knows, and the mean of a few samples for what it does not
+/// Approximate sizes of samples: from the source's index, or the mean of a few samples if it does not know
 /// (compressed shards, columns of a table).
 pub(crate) struct SampleSizes<'a> {
     source: &'a dyn Format,
@@ -114,12 +114,12 @@ pub(crate) struct SampleSizes<'a> {
 
 struct FieldSize {
     growth: f64,
-    /// Where the index knows nothing.
+    /// Used if the index does not know the length.
     usual: u64,
 }
 
 impl<'a> SampleSizes<'a> {
-    /// Images are to be `growth` times as large as at the source.
+    /// Images will be `growth` times as large as in the source.
     pub(crate) fn new(source: &'a dyn Format, growth: f64) -> Self {
         let fields = source.schema().fields.iter().enumerate().map(|(number, field)| FieldSize {
             growth: if field.kind.carrier() == Carrier::Image { growth } else { 1.0 },
@@ -128,7 +128,7 @@ impl<'a> SampleSizes<'a> {
         SampleSizes { source, fields: fields.collect() }
     }
 
-    /// Of one sample.
+    /// Size of one sample.
     pub(crate) fn of(&self, sample: u64) -> u64 {
         let one = |(number, field): (usize, &FieldSize)| {
             let length = self.source.byte_length(sample, number).unwrap_or(field.usual);
@@ -137,7 +137,7 @@ impl<'a> SampleSizes<'a> {
         self.fields.iter().enumerate().map(one).fold(0, u64::saturating_add)
     }
 
-    /// First sample of each part of about `part_bytes` and at most `most_samples`, and one past the last.
+    /// First sample of each part of about `part_bytes` and at most `most_samples`, and the number of samples.
     pub(crate) fn cut(&self, part_bytes: u64, most_samples: u64) -> Vec<u64> {
         let count = self.source.len();
         let mut starts = vec![0];
@@ -158,7 +158,7 @@ impl<'a> SampleSizes<'a> {
     }
 }
 
-/// The mean length of a field over samples spread evenly; 8 for numbers, and where nothing can be read.
+/// Mean length of a field over samples spread evenly; 8 for numbers, and if nothing can be read.
 fn usual_length(source: &dyn Format, field: usize, kind: Kind) -> u64 {
     if !kind.carrier().has_bytes() || source.is_empty() || source.byte_length(0, field).is_some() {
         return 8;

@@ -1,19 +1,19 @@
-//! Values as LitData and MDS store them alike: numbers and bytes as they are, raw pixels behind a head of sizes, arrays
-//! behind a head of each system's own.
+//! Values that LitData and MDS store alike: plain numbers and bytes, raw pixels after a header of sizes, arrays after
+//! a header that differs between the systems.
 
 use super::export::only_ours;
 use crate::field::{DType, ImageEncoding, ImageMeta};
 use crate::sample::{SampleBuffer, Value};
 
-/// What the two systems do differently.
+/// The differences between the two systems.
 pub(super) trait PlainSystem {
     /// Its name, for messages.
     const NAME: &'static str;
 
-    /// Notes an image before it is written; the error is why it cannot be.
+    /// Records an image before it is written; the error says why it cannot be.
     fn see(&mut self, bytes: &[u8], meta: ImageMeta) -> Result<(), String>;
 
-    /// Element type and shape, as they stand before an array's elements.
+    /// Writes the element type and shape, which precede an array's elements.
     fn array_head(dtype: DType, shape: &[u64], out: &mut Vec<u8>) -> Result<(), String>;
 }
 
@@ -45,7 +45,7 @@ pub(super) fn encode<S: PlainSystem>(
     Ok(())
 }
 
-/// Files need none; raw pixels have width, height, the length of their mode, and the mode.
+/// Image files need no header; raw pixels have width, height, the length of their mode, and the mode.
 fn image_head(meta: ImageMeta, out: &mut Vec<u8>) -> Result<(), String> {
     match meta.encoding {
         ImageEncoding::Rgb => {

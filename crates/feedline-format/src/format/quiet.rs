@@ -1,5 +1,5 @@
-//! Panics of other crates that are caught and become errors: nothing about them is printed. Everybody else's panics are
-//! told as before.
+//! Catches panics of other crates and turns them into errors without printing them. All other panics are printed as
+//! before.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -9,7 +9,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`; a panic in it is an error, and silent.
+/// Runs `work`. A panic in it becomes an error and is not printed.
 pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, ()> {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {

@@ -1,9 +1,9 @@
-//! What was decompressed lately, kept up to a number of bytes and shared by all threads.
+//! A cache of decompressed pieces, limited in bytes and shared by all threads.
 //!
-//! For containers whose compressed pieces hold many samples: a piece is made once for everybody who wants it at the
-//! same time (the others wait for that piece alone), and the longest unused ones go when the room is used up. Pieces
-//! are immutable; whoever holds one keeps it alive, whatever becomes of the open_objects. The lock is held for a look-up,
-//! never while a piece is made.
+//! For containers whose compressed pieces contain many samples. A piece is made once for all threads that want it at
+//! the same time (the others wait for that piece alone), and the least recently used pieces are dropped when the
+//! cache is full. Pieces are immutable; a reader keeps its piece alive even after it was dropped from the cache. The
+//! lock is held for a look-up, never while a piece is made.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 
-/// How many bytes a piece takes, for the account.
+/// Number of bytes that a piece takes.
 pub(super) trait Weigh {
     fn weight(&self) -> usize;
 }
@@ -55,7 +55,7 @@ impl<K: Copy + Eq + Hash + Debug, V: Weigh> Recent<K, V> {
         Recent { state: Mutex::new(state), most_bytes }
     }
 
-    /// The piece `key`, made by `make` if it is not here. A failure is not remembered.
+    /// The piece `key`, made by `make` if it is not cached. A failure is not remembered.
     pub(super) fn get(&self, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
         let slot = self.slot(key);
         let mut inside = lock(&slot);
@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash + Debug, V: Weigh> Recent<K, V> {
         }
     }
 
-    /// The piece `key` if it is here; makes nothing, waits for nobody.
+    /// The piece `key` if it is cached; makes nothing and does not wait.
     pub(super) fn peek(&self, key: K) -> Option<Arc<V>> {
         let slot = lock(&self.state).pieces.get(&key)?.slot.clone();
         slot.try_lock().ok()?.clone()
@@ -92,7 +92,7 @@ impl<K: Copy + Eq + Hash + Debug, V: Weigh> Recent<K, V> {
         piece.slot.clone()
     }
 
-    /// Notes what a new piece weighs, and lets go of the longest unused ones.
+    /// Records the size of a new piece and drops the least recently used ones.
     fn account(&self, key: K, weight: usize) {
         let mut state = lock(&self.state);
         let State { pieces, bytes, .. } = &mut *state;

@@ -1,4 +1,5 @@
-//! Arrays whose rows along the first dimension are samples: what a row becomes. For NumPy's files, HDF5 and Zarr.
+//! Arrays whose rows along the first dimension are samples: which value a row becomes. For NumPy's files, HDF5 and
+//! Zarr.
 
 use std::ops::Range;
 
@@ -6,13 +7,13 @@ use super::npy::RowHeader;
 use crate::error::{Error, Location, Result};
 use crate::sample::{DType, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// What a row becomes.
+/// The value that a row becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Becomes {
     Int,
     Float,
     Array,
-    /// Raw pixels; grey ones are written three times.
+    /// Raw pixels; grey ones are repeated three times.
     Image {
         height: u32,
         width: u32,
@@ -21,7 +22,7 @@ pub(super) enum Becomes {
 }
 
 impl Becomes {
-    /// What rows like this are, or as `kind` if that was asked for.
+    /// The value for rows with this header, or for `kind` if it is given.
     pub(super) fn new(header: &RowHeader, kind: Option<Kind>) -> Result<Self, String> {
         let whole = !matches!(header.dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
         let single = header.sides().is_empty();
@@ -107,12 +108,12 @@ fn as_image(header: &RowHeader) -> Result<Becomes, String> {
     }
 }
 
-/// Whether an array's name says that it belongs to a part: `x_train`, `train_x`, `train`, `train/x`.
+/// Whether an array's name contains the split: `x_train`, `train_x`, `train`, `train/x`.
 pub(super) fn is_part(array: &str, split: &str) -> bool {
     array.split(['_', '/']).any(|word| word == split)
 }
 
-/// The name without that part: `x_train` of `train` is `x`.
+/// The name without the split: `x_train` of `train` is `x`.
 pub(super) fn without_part(array: &str, split: &str) -> String {
     let found = ["_", "/"].iter().fold(array.to_owned(), |name, mark| {
         name.replace(&format!("{mark}{split}"), "").replace(&format!("{split}{mark}"), "")

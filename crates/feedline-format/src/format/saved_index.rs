@@ -1,8 +1,9 @@
-//! Indexes that are costly to make (every tar header of a thousand shards), kept on disk between runs.
+//! Indexes that are slow to make (every tar header of a thousand shards), stored on disk between runs.
 //!
-//! A saved index is found by a key that covers all it was made from (names, sizes, versions of the objects), or holds
-//! sizes and versions itself for its owner to compare, so that changed data never meet an old index. A missing, damaged or unreadable one is made anew; a folder that cannot
-//! be written costs the next opening its speed, nothing else. Files are complete under their final name or not there.
+//! A saved index is found by a key of everything it was made from (names, sizes, versions of the objects). Or it
+//! contains sizes and versions, and its owner compares them. So changed data never use an old index. If the index is
+//! missing, damaged or unreadable, it is made again. If the folder cannot be written, the next opening is slower, and
+//! nothing else. A file is complete under its final name or does not exist.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +14,7 @@ use std::time::SystemTime;
 use super::ReadingOptions;
 use crate::source::{Held, cache_root, hold_own, private};
 
-/// First bytes of every saved index; the last one is the version of this frame.
+/// First bytes of every saved index; the last byte is the version of this header.
 const MAGIC: &[u8; 16] = b"feedline-index\0\x01";
 /// The payload starts on a cache line: magic, blake3 of the payload, padding.
 const HEADER: usize = 64;
@@ -26,22 +27,22 @@ pub(super) struct SavedIndex {
 }
 
 impl SavedIndex {
-    /// The index of this `kind` (a format's name and its index version, such as `webdataset-1`) made from what `key`
-    /// stands for.
+    /// The index of this `kind` (a format's name and its index version, such as `webdataset-1`) for the data with
+    /// this `key`.
     pub(super) fn new(options: &ReadingOptions, kind: &str, key: &blake3::Hash) -> Self {
         let folder = options.index_dir.clone().or_else(|| Some(cache_root()?.join("index")));
         SavedIndex { folder, name: format!("{kind}-{}.index", &key.to_hex()[..32]) }
     }
 
-    /// Whether an object of this version may be told by it later. Modification times tick slowly: a file written just
-    /// now may change once more without its time changing. (Versions that are no times pass.)
+    /// Whether this version will identify the object's content later. Modification times are coarse: a file written
+    /// just now may change once more without its time changing. (Versions that are not times pass.)
     pub(super) fn is_old_enough(version: u64) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         let (margin, ahead) = (2_000_000_000, 3_600_000_000_000);
         version != 0 && !(now.saturating_sub(margin)..now.saturating_add(ahead)).contains(&version)
     }
 
-    /// What was saved, if it is there and intact.
+    /// The saved payload, if it exists and is intact.
     pub(super) fn load(&self) -> Option<Held> {
         let path = self.folder.as_ref()?.join(&self.name);
         if !is_own(&path) {
@@ -50,18 +51,18 @@ impl SavedIndex {
         let file = File::open(path).ok()?;
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).ok()?;
-        // Put in place by rename and never written again, so that all processes may share one mapping.
+        // Renamed into place and never written again, so that all processes can share one mapping.
         let payload = hold_own(&file, HEADER as u64..file.metadata().ok()?.len()).ok()?;
         let intact = header[..16] == *MAGIC && header[16..48] == *blake3::hash(&payload).as_bytes();
         intact.then_some(payload)
     }
 
-    /// Keeps `payload` for later. Best effort: a data set can be read without.
+    /// Saves `payload`. Best effort: the data set can be read without it.
     pub(super) fn save(&self, payload: &[u8]) {
         let _ = self.try_save(payload);
     }
 
-    /// Removes what was saved: it turned out not to be so.
+    /// Removes a saved index that turned out to be wrong.
     pub(super) fn forget(&self) {
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_file(folder.join(&self.name));
@@ -71,7 +72,7 @@ impl SavedIndex {
     fn try_save(&self, payload: &[u8]) -> std::io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         private::make_folder(folder)?;
-        // The process id alone would not do: two threads may open the same data set.
+        // The process id alone is not unique: two threads may open the same data set.
         let unique = format!("{}.{}.{:?}.tmp", self.name, std::process::id(), std::thread::current().id());
         let temporary = folder.join(unique);
         let mut header = [0; HEADER];
@@ -89,8 +90,8 @@ impl SavedIndex {
     }
 }
 
-/// In a folder that several share, anybody else could say where samples are. (Their bytes would still be those of the
-/// data set, but not the right ones.) A link could lead anywhere.
+/// Whether the file belongs to this user. In a shared folder, somebody else could write an index with wrong places of
+/// samples, and a link could lead anywhere.
 fn is_own(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| private::is_own(&found))
 }
@@ -128,7 +129,7 @@ mod tests {
         saved.save(b"payload");
         let path = folder.path().join(&saved.name);
         assert!(saved.load().is_some() && is_own(&path));
-        // Only the administrator can give a file away.
+        // Only root can change a file's owner.
         if std::os::unix::fs::chown(&path, Some(54321), None).is_ok() {
             assert!(!is_own(&path) && saved.load().is_none());
         }

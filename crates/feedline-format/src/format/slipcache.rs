@@ -1,8 +1,8 @@
-//! slipstream's cache ("slipcache"), for those who move away from it: a folder with `manifest.json` and, for each field,
-//! its payloads end to end in a `.bin` with a table of places beside it, or its numbers in an `.npy`.
+//! slipstream's cache ("slipcache"), for users who migrate from it: a folder with `manifest.json` and, for each
+//! field, its payloads end to end in a `.bin` with a table of offsets beside it, or its numbers in an `.npy`.
 //!
-//! Left out: `NAME_index.npy`, which are pickles, and the `_yuv420` copies of images, which slipstream made from the
-//! originals beside them (its planes are padded to even sides, and its chroma was cut off, not rounded).
+//! Not read: `NAME_index.npy`, which are pickles, and the `_yuv420` copies of images, which slipstream made from the
+//! originals beside them (its planes are padded to even sides, and its chroma was truncated, not rounded).
 
 use crate::format::Index as _;
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ use crate::source::{Held, Source, Target, to_usize};
 pub(super) const PROBE: Probe = Probe { name: "slipcache", recognises, open };
 
 const MANIFEST: &str = "manifest.json";
-/// Place, length, height and width of a payload.
+/// Offset, length, height and width of a payload.
 const PAYLOADS: &str = "[('data_ptr','<u8'),('data_size','<u8'),('height','<u4'),('width','<u4')]";
 
 #[derive(Deserialize)]
@@ -76,12 +76,12 @@ pub(crate) struct Slipcache {
     open_objects: OpenObjects,
 }
 
-/// Where a field's values are.
+/// Where a field's values are stored.
 #[derive(Debug)]
 enum Column {
     /// In the table itself, eight bytes each.
     Numbers(Held),
-    /// In object `file`; the table has `row` bytes for each, place and length first.
+    /// In object `file`; the table has `row` bytes for each, offset and length first.
     Payloads { table: Held, row: usize, file: usize },
 }
 
@@ -123,7 +123,7 @@ impl Slipcache {
         Err(Error::data(place, format!("the cache has {} samples", self.samples)))
     }
 
-    /// Object and bytes of a payload; `None` for numbers.
+    /// Object and byte range of a payload; `None` for numbers.
     fn span(&self, sample: u64, field: usize) -> Result<Option<(usize, Range<u64>)>> {
         self.check(sample)?;
         let Column::Payloads { table, row, file } = &self.columns[field] else { return Ok(None) };
@@ -158,7 +158,7 @@ impl Builder<'_> {
 
     fn column(&mut self, name: &str, kind: &str) -> Result<(Kind, Column)> {
         if name.is_empty() || name.contains(['/', '\\', '\0']) {
-            return Err(self.bad(MANIFEST, format!("the field name '{name}' cannot be")));
+            return Err(self.bad(MANIFEST, format!("the field name '{name}' is not allowed")));
         }
         let kind = match kind {
             "ImageBytes" | "HFImageDict" => Kind::Image,
@@ -209,7 +209,7 @@ impl Builder<'_> {
         object.hold(table.data as u64..object.size())
     }
 
-    /// The manifest is written before the files are safe: its sizes tell whether they ever were.
+    /// slipstream writes the manifest before the files are synced: its sizes show whether they are complete.
     fn check_size(&self, name: &str, size: u64) -> Result<()> {
         match self.manifest.file_sizes.get(name) {
             Some(expected) if *expected != size => {
@@ -297,7 +297,7 @@ impl crate::format::Index for Slipcache {
         }
     }
 
-    /// Width and height are as stored; whether EXIF turns the image is not in the table.
+    /// Width and height are as stored; the table does not say whether EXIF rotates the image.
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.check(sample).ok()?;
         let Column::Payloads { table, row: 24, .. } = &self.columns[field] else { return None };
@@ -348,7 +348,7 @@ mod tests {
     use crate::format::conformance;
     use crate::source::{LocalSource, MemorySource};
 
-    /// As `numpy.save` writes it.
+    /// The bytes that `numpy.save` writes.
     fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
         let head = [&b"\x93NUMPY\x01\x00"[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();
@@ -357,7 +357,7 @@ mod tests {
 
     const META: &str = "[('data_ptr', '<u8'), ('data_size', '<u8'), ('height', '<u4'), ('width', '<u4')]";
 
-    /// A cache built by hand from the description of its layout: no released package writes one.
+    /// A cache made by hand from the description of its layout: no released package writes one.
     fn files(images: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
         let (mut data, mut meta) = (Vec::new(), Vec::new());
         let (mut texts, mut offsets, mut labels, mut weights) =

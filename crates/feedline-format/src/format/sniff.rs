@@ -1,6 +1,6 @@
-//! Whether bytes are an image, by their first bytes: for containers that have a type for bytes but none for images.
+//! Detects images by their first bytes, for containers that have a type for bytes but none for images.
 
-/// Whether `bytes` begin as an image file that can be decoded does.
+/// Whether `bytes` begin like an image file that can be decoded.
 pub(super) fn is_image(bytes: &[u8]) -> bool {
     let begins = |magic: &[u8]| bytes.starts_with(magic);
     let at = |offset: usize, magic: &[u8]| bytes.get(offset..offset + magic.len()) == Some(magic);
@@ -15,7 +15,7 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
         || is_bitmap(bytes)
 }
 
-/// Two letters alone are no evidence: the header must also hold together.
+/// Two letters are not enough: the header must also be consistent.
 fn is_bitmap(bytes: &[u8]) -> bool {
     let Some(header) = bytes.get(..18) else { return false };
     let info = u32::from_le_bytes([header[14], header[15], header[16], header[17]]);

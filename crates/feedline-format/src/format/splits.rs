@@ -3,16 +3,16 @@
 
 use crate::error::{Error, Location, Result};
 
-/// Words that are a split wherever they stand alone.
+/// Words that name a split when they are a whole part of a file name.
 const WELL_KNOWN: [&str; 10] =
     ["train", "training", "validation", "valid", "val", "dev", "test", "testing", "eval", "evaluation"];
 
-/// Whether this word, alone, names a split.
+/// Whether this word names a split.
 pub(super) fn is_well_known(word: &str) -> bool {
     WELL_KNOWN.contains(&word)
 }
 
-/// The split that a file name says, if it says one.
+/// The split in a file name, if there is one.
 pub(super) fn split_of(name: &str) -> Option<&str> {
     let (folder, base) = name.rsplit_once('/').unwrap_or(("", name));
     let last_folder = folder.rsplit('/').next().unwrap_or(folder);
@@ -34,8 +34,8 @@ fn before_shard_number(base: &str) -> Option<&str> {
     (after > 0 && head.len() < of).then(|| head.trim_end_matches('-')).filter(|head| !head.is_empty())
 }
 
-/// The files of the split that was asked for; all of them if none was and they are of one split (or `listed` by the
-/// user one by one).
+/// The files of the requested split. Without a request, all files, if they are of one split or `listed` by the user
+/// one by one.
 pub(super) fn choose(
     uri: &str,
     names: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) fn choose(
             if !found.is_empty() {
                 return Ok(found);
             }
-            let known = if known.is_empty() { "the file names tell of none".to_owned() } else { known };
+            let known = if known.is_empty() { "the file names contain none".to_owned() } else { known };
             Err(Error::option("split", format!("{uri} has no split '{wanted}': {known}")))
         }
         None if splits.len() > 1 && !listed => {

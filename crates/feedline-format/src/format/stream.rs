@@ -1,4 +1,4 @@
-//! An object's bytes one after the other, for decoders that only take `Read`.
+//! An object's bytes as a stream, for decoders that only accept `Read`.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -7,16 +7,16 @@ use std::sync::{Arc, OnceLock};
 use crate::error::{Error, Result};
 use crate::source::{Held, Object};
 
-/// Bytes asked of the object at a time.
+/// Bytes read from the object at a time.
 const WINDOW: usize = 64 * 1024;
 
-/// The storage's own error, if that is why a decoder that reads an object failed: nothing is wrong with the data then.
+/// The storage's own error, if it made a decoder fail: the data are then not at fault.
 pub(super) fn unread(error: &io::Error) -> Option<Error> {
     let own = error.get_ref()?.downcast_ref::<Error>()?;
     (!own.blames_sample()).then(|| own.clone())
 }
 
-/// An object that remembers why it could not be read, for decoders that forget it.
+/// An object that remembers why it could not be read, because decoders lose the error.
 #[derive(Debug)]
 pub(super) struct Remembering {
     object: Arc<dyn Object>,
@@ -56,7 +56,7 @@ impl Object for Remembering {
     }
 }
 
-/// A range of an object as a stream. Small reads are answered from a window.
+/// A range of an object as a stream. Small reads are served from a window.
 #[derive(Debug)]
 pub(super) struct Stream {
     object: Arc<dyn Object>,
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(Stream::new(object, 500_000..600_000).read(&mut small).unwrap(), 0);
     }
 
-    /// An object on a disk that is broken.
+    /// An object on a broken disk.
     #[derive(Debug)]
     struct Broken;
 
@@ -145,7 +145,7 @@ mod tests {
         };
         let mut inflating = flate2::read::MultiGzDecoder::new(Stream::new(Arc::new(Broken), 0..100));
         assert!(is_storage(unread(&inflating.read_to_end(&mut Vec::new()).unwrap_err())));
-        let mut bad_data = flate2::read::MultiGzDecoder::new(&b"this is no gzip at all"[..]);
+        let mut bad_data = flate2::read::MultiGzDecoder::new(&b"this is not gzip at all"[..]);
         assert!(unread(&bad_data.read_to_end(&mut Vec::new()).unwrap_err()).is_none());
         let remembering = Remembering::new(Arc::new(Broken));
         assert!(remembering.unread().is_none());

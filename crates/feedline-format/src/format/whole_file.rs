@@ -1,4 +1,4 @@
-//! Files that are complete under their final name or not there at all, whatever crash comes between.
+//! Files that are complete under their final name or do not exist, even after a crash.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ use crate::error::{Error, Location, Result};
 /// Temporary files end in this; see [`temporary_path`].
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Writes a small file so that it is either not there or complete.
+/// Writes a small file that is either complete or does not exist.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = Temporary(temporary_path(path));
     let mut file = File::create(&temporary.0).map_err(|e| failed("creating", path, e))?;
@@ -20,21 +20,21 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     put_in_place(&file, temporary, path)
 }
 
-/// A temporary file that goes when it is not kept.
+/// A temporary file that is removed unless it is renamed.
 #[derive(Debug)]
 pub(crate) struct Temporary(pub(super) PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Already renamed, or as good as we can do.
+        // It was renamed, or nothing more can be done.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A name beside `path` that no other writer, in this process or another, uses; hidden, so that globs miss it.
+/// A name beside `path` that no other writer, in this process or another, uses. Hidden, so that globs skip it.
 pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    // Machines that share a disk may have processes of the same number.
+    // Machines that share a disk may have processes with the same id.
     static RUN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let name = path.file_name().unwrap_or_default().display().to_string();
@@ -52,18 +52,18 @@ pub(crate) fn put_in_place(file: &File, temporary: Temporary, path: &Path) -> Re
 /// Makes renames in `folder` durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     match File::open(folder).and_then(|f| f.sync_all()) {
-        // Some file systems cannot sync a folder; then a rename is as durable as they make it.
+        // Some file systems cannot sync a folder; a rename is then as durable as they make it.
         Err(e) if e.kind() != io::ErrorKind::InvalidInput => Err(failed("syncing", folder, e)),
         _ => Ok(()),
     }
 }
 
-/// A failed write, with what to do when the disk is full.
+/// A failed write, with a hint if the disk is full.
 pub(crate) fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
     let error = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => io::Error::new(
             error.kind(),
-            format!("{error}; finished files are kept: make room and run the same again to go on"),
+            format!("{error}; finished files are kept: free some space and run the same again to resume"),
         ),
         _ => error,
     };

@@ -9,19 +9,19 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{ImageMeta, Kind, SampleBuffer, Value};
 use crate::source::{Held, Object};
 
-/// Arrays of numbers up to this size are held: samplers ask for labels without reading samples.
+/// Maximum size of arrays of numbers that are kept in memory: samplers need labels without reading samples.
 const HELD_AT_MOST: u64 = 64 << 20;
-/// More header than this is no header.
+/// Maximum length of a header.
 const LONGEST_HEADER: u64 = 64 * 1024;
 
-/// Where an array's file is.
+/// Where an array's file is stored.
 #[derive(Debug)]
 pub(super) enum Bytes {
     /// A range of an object.
     InFile {
-        /// Which.
+        /// The object.
         object: Arc<dyn Object>,
-        /// Where in it.
+        /// The bytes in it.
         range: Range<u64>,
     },
     /// In memory.
@@ -59,7 +59,7 @@ impl Bytes {
     }
 }
 
-/// Why an array cannot be used: said by the file, or by the system.
+/// Why an array cannot be used: an error in the file, or of the system.
 pub(super) enum Refusal {
     Reason(String, String),
     Error(Error),
@@ -85,7 +85,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// The array in `bytes`, as `kind` if that was asked for.
+    /// The array in `bytes`, as `kind` if it is given.
     pub(super) fn new(name: String, bytes: Bytes, kind: Option<Kind>) -> Result<Self, Refusal> {
         let head = bytes.hold(0..bytes.len().min(LONGEST_HEADER)).map_err(Refusal::Error)?;
         let wrong = |reason: String| Refusal::Reason(name.clone(), reason);
@@ -120,7 +120,7 @@ impl Column {
         self.becomes.image_meta()
     }
 
-    /// The number in row `row`, where numbers are held.
+    /// The number in row `row`, if the array is in memory.
     pub(super) fn int(&self, row: u64) -> Option<i64> {
         let Bytes::Here(_) = &self.bytes else { return None };
         if self.becomes != Becomes::Int {

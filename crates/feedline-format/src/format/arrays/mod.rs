@@ -1,5 +1,5 @@
-//! NumPy's `.npy` and `.npz` files: a sample is a row along the first dimension. Arrays of one dimension are numbers, all
-//! others arrays, or images where `schema` says so.
+//! NumPy's `.npy` and `.npz` files: a sample is a row along the first dimension. Rows of one-dimensional arrays are
+//! numbers, all others are arrays, or images if `schema` says so.
 
 mod column;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, S
 use crate::source::{Held, Seen, Source, Target, to_usize};
 use column::{Bytes, Column};
 
-/// How to recognise and open NumPy files.
+/// How to detect and open NumPy files.
 pub(super) const PROBE: Probe = Probe { name: "npy", recognises, open };
 
 /// The only field of an `.npy` file.
@@ -107,7 +107,7 @@ impl Arrays {
     }
 }
 
-/// A kind for an array that is not there is a mistake.
+/// Refuses a kind for an array that does not exist.
 fn check_names(schema: &BTreeMap<String, Kind>, found: &[(String, Bytes)]) -> Result<()> {
     let Some(name) = schema.keys().find(|name| !found.iter().any(|(array, _)| array == *name)) else {
         return Ok(());
@@ -116,7 +116,7 @@ fn check_names(schema: &BTreeMap<String, Kind>, found: &[(String, Bytes)]) -> Re
     Err(Error::option("schema", format!("there is no array '{name}'; there are {}", names.join(", "))))
 }
 
-/// The arrays of an `.npz` file: those that are stored are read from the file, others are unpacked once.
+/// The arrays of an `.npz` file: uncompressed ones are read from the file, others are unpacked once.
 fn in_zip(
     source: &Arc<dyn Source>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Compares what a format reads with what `testdata/formats/arrow/make.py` wrote down.
+//! Compares what a format reads with what `testdata/formats/arrow/make.py` wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(in crate::format) fn json_of(kind: Kind, value: &Value, buffer: &SampleBuffe
     }
 }
 
-/// Every field of every row, forwards and then in another order.
+/// Compares every field of every row, forwards and then in another order.
 pub(in crate::format) fn compare(format: &dyn Format, what: &str) {
     let rows = rows();
     let fields = &format.schema().fields;
@@ -110,7 +110,7 @@ fn kinds(format: &dyn Format) {
         ("none", Kind::Json, true),
     ] {
         let found = kind(name);
-        // Parquet's statistics do not tell an empty list from a missing one.
+        // Parquet's statistics do not distinguish an empty list from a missing one.
         let unknown = format.name() == "parquet" && matches!(expected, Kind::Array | Kind::Json);
         let optional = if unknown { found.is_some_and(|f| f.1) } else { optional };
         assert_eq!(found, Some((expected, optional)), "{name}");

@@ -1,22 +1,22 @@
-//! Which file of several, and which row of it, a sample is.
+//! Finds the file of a sample, and the row in that file.
 
-/// The first row of each file, counted through all of them, and one past the last.
+/// The first row of each file, counted through all files, and the total number of rows.
 #[derive(Debug)]
 pub(in crate::format) struct FirstRows(Vec<u64>);
 
 impl FirstRows {
-    /// No file yet.
+    /// No files yet.
     pub(in crate::format) fn new() -> Self {
         FirstRows(vec![0])
     }
 
-    /// Adds a file of `rows` rows; `None` if there are more than can be counted.
+    /// Adds a file of `rows` rows; `None` if the total does not fit in `u64`.
     pub(in crate::format) fn push(&mut self, rows: u64) -> Option<()> {
         self.0.push(self.count().checked_add(rows)?);
         Some(())
     }
 
-    /// Rows of all files.
+    /// Number of rows of all files.
     pub(in crate::format) fn count(&self) -> u64 {
         self.0.last().copied().unwrap_or(0)
     }

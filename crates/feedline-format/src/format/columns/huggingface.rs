@@ -1,12 +1,12 @@
-//! What Hugging Face's `datasets` write about columns: a JSON text under the key `huggingface` of the schema, or
+//! Column descriptions of Hugging Face's `datasets`: a JSON text under the key `huggingface` of the schema, or
 //! `features` in `dataset_info.json`.
 
 use serde_json::Value as Json;
 
-/// What is known of a column.
+/// What is known about a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::format) enum Feature {
-    /// Nothing that Arrow's type does not say.
+    /// Nothing beyond Arrow's type.
     #[default]
     Plain,
     /// Encoded images.
@@ -24,19 +24,19 @@ pub(in crate::format) struct Features(Vec<(String, Feature)>);
 static PLAIN: Feature = Feature::Plain;
 
 impl Features {
-    /// From the text under `huggingface`; anything not understood is as good as nothing.
+    /// Reads the text under `huggingface`; anything unknown is ignored.
     pub(in crate::format) fn from_metadata(text: &str) -> Self {
         let parsed: Option<Json> = serde_json::from_str(text).ok();
         parsed.map_or_else(Features::default, |json| Features::from_json(&json["info"]["features"]))
     }
 
-    /// From the object `features`.
+    /// Reads the object `features`.
     pub(in crate::format) fn from_json(features: &Json) -> Self {
         let Some(features) = features.as_object() else { return Features::default() };
         Features(features.iter().map(|(name, json)| (name.clone(), feature(json))).collect())
     }
 
-    /// What is known of the column `name`.
+    /// What is known about the column `name`.
     pub(in crate::format) fn of(&self, name: &str) -> &Feature {
         self.0.iter().find(|(known, _)| known == name).map_or(&PLAIN, |(_, feature)| feature)
     }

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::values::{decimal, float, integer, string_bytes};
 
-/// Deeper nesting than this is no data.
+/// Maximum depth of nesting.
 const MAX_DEPTH: usize = 32;
 
 pub(super) fn json(array: &dyn Array, row: usize, depth: usize) -> Result<Json, String> {
@@ -55,7 +55,7 @@ fn scalar(array: &dyn Array, row: usize) -> Result<Json, String> {
         });
     }
     if let Some(number) = float(array, row) {
-        // JSON has no word for these.
+        // JSON has no NaN and no infinities: they become strings.
         return Ok(
             serde_json::Number::from_f64(number).map_or_else(|| number.to_string().into(), Json::Number)
         );
@@ -64,7 +64,7 @@ fn scalar(array: &dyn Array, row: usize) -> Result<Json, String> {
         return Ok(array.as_primitive::<arrow_array::types::UInt64Type>().value(row).into());
     }
     integer(array, row)
-        .ok_or_else(|| format!("a {} cannot be given as JSON", array.data_type()))?
+        .ok_or_else(|| format!("a {} cannot be converted to JSON", array.data_type()))?
         .map(Json::from)
 }
 

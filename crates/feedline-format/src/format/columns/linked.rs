@@ -1,11 +1,11 @@
-//! Image columns may hold a path instead of bytes. Such a file is read if it lies below the data set's own source;
-//! a table from elsewhere does not get to name any file of this machine.
+//! Image columns may contain a path instead of bytes. Such a file is read if it is below the data set's own source: a
+//! table from elsewhere must not make us read arbitrary files of this machine.
 
 use crate::error::{Error, Location, Result};
 use crate::sample::SampleBuffer;
 use crate::source::{Source, to_usize};
 
-/// Reads the file that `path` names, seen from the file `shard`, into the buffer.
+/// Reads the file `path`, relative to the file `shard`, into the buffer.
 pub(in crate::format) fn read(
     source: &dyn Source,
     shard: &str,
@@ -15,14 +15,13 @@ pub(in crate::format) fn read(
     into: &mut SampleBuffer,
 ) -> Result<std::ops::Range<usize>> {
     let name = name_below(source.uri(), shard, path).ok_or_else(|| {
-        let reason = format!("the picture is not stored here but in '{path}', which is outside the data set");
+        let reason = format!("the image is not stored here but in '{path}', which is outside the data set");
         Error::data(place(), reason)
-            .with_hint("store the pictures' bytes in the table, or put the files beside it")
+            .with_hint("store the images' bytes in the table, or put the files beside it")
     })?;
     if !follow_links && source.leads_outside(&name)? {
-        let reason =
-            format!("the picture is in '{path}', and a link there leads out of the data set's folder");
-        return Err(Error::data(place(), reason).with_hint("say follow_links=True if that is meant"));
+        let reason = format!("the image is in '{path}', and a link there leads out of the data set's folder");
+        return Err(Error::data(place(), reason).with_hint("set follow_links=True if that is intended"));
     }
     let object = source.open(&name)?;
     let (range, room) = into.reserve(to_usize(object.size(), source.uri(), &name)?);

@@ -1,5 +1,5 @@
-//! Columns of Arrow's types → fields. What Parquet files and Arrow files share: which kind a column is, class names and
-//! image columns as Hugging Face's `datasets` note them, and making a value of one row of an array.
+//! Maps columns of Arrow's types to fields. Shared by Parquet and Arrow files: the kind of a column, class names and
+//! image columns in the notation of Hugging Face's `datasets`, and the value of one row of an array.
 
 #[cfg(test)]
 pub(super) mod expected;
@@ -21,7 +21,7 @@ pub(super) use first_rows::FirstRows;
 pub(super) use huggingface::{Feature, Features};
 pub(super) use values::{SCALAR, has_null_elements, placed, value};
 
-/// The key under which our own writer notes what Arrow's types cannot say.
+/// The key under which our own writer stores what Arrow's types cannot express.
 pub(super) const NOTE_KEY: &str = "feedline";
 
 /// One column that is a field.
@@ -31,20 +31,20 @@ pub(super) struct Column {
     pub(super) root: usize,
     /// Name and kind.
     pub(super) spec: FieldSpec,
-    /// How a row becomes a value.
+    /// How to make a value of a row.
     pub(super) shape: Shape,
-    /// Lengths that an empty list cannot tell, outermost first; `None` where they vary.
+    /// Lengths that an empty list does not show, outermost first; `None` where they vary.
     pub(super) noted: Vec<Option<u64>>,
     /// Whether values may be missing, where our own writer noted it.
     pub(super) noted_optional: Option<bool>,
-    /// Whether the kind is found by looking at values: bytes may be images.
+    /// Whether the kind is detected from values: bytes may be images.
     pub(super) unsettled: bool,
-    /// Stored integers are so many times those that were written (times in seconds, which Parquet has only in
+    /// Factor by which stored integers were multiplied when they were written (Parquet stores seconds only as
     /// milliseconds).
     pub(super) per: i64,
 }
 
-/// How a row becomes a value.
+/// How to make a value of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A struct of `bytes` and `path`, as `datasets` store images and audio; numbers of the two children.
@@ -57,18 +57,18 @@ pub(super) enum Shape {
     Float,
     /// A decimal number, kept as its digits.
     Decimal,
-    /// Lists of numbers, this many deep.
+    /// Nested lists of numbers, `depth` levels deep.
     Array { dtype: DType, depth: u8 },
     /// Anything else.
     Json,
 }
 
-/// What our writer notes of a field.
+/// Our writer's note about a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) name: String,
     pub(super) kind: Option<Kind>,
-    /// Element type, where Arrow has none (`bfloat16`).
+    /// Element type, if Arrow lacks it (`bfloat16`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dtype: Option<DType>,
     /// Length of each dimension, `None` where samples differ.
@@ -76,12 +76,12 @@ pub(super) struct Note {
     pub(super) shape: Option<Vec<Option<u64>>>,
     #[serde(default)]
     pub(super) optional: bool,
-    /// What a date or time counts.
+    /// Unit of a date or time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<String>,
 }
 
-/// All columns of a schema, and which of them cannot be fields (with the reason).
+/// All columns of a schema, and the reasons why some of them cannot be fields.
 pub(super) fn columns(schema: &ArrowSchema, features: &Features) -> (Vec<Column>, Vec<String>) {
     let notes: Vec<Note> =
         schema.metadata.get(NOTE_KEY).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -126,7 +126,7 @@ fn column(root: usize, field: &Field, feature: &Feature, note: Option<&Note>) ->
     Ok(Column { root, spec, shape, noted, noted_optional, unsettled, per: 1 })
 }
 
-/// Whether a value of this shape can be given as that kind.
+/// Whether a value of this shape can be returned as that kind.
 fn may_be(shape: Shape, kind: Kind) -> bool {
     match shape {
         Shape::Stored { .. } | Shape::Bytes => {
@@ -136,7 +136,7 @@ fn may_be(shape: Shape, kind: Kind) -> bool {
     }
 }
 
-/// Kind and shape by the type alone, and whether values must be looked at.
+/// Kind and shape by the type alone, and whether values must be inspected.
 fn plain(data_type: &DataType) -> Result<(Kind, Shape, bool), String> {
     use DataType as T;
     Ok(match data_type {
@@ -199,7 +199,7 @@ fn numbers(data_type: &DataType, depth: u8) -> Option<(DType, u8)> {
     }
 }
 
-/// The length of each level of lists, where the type fixes it.
+/// The length of each level of lists, if the type fixes it.
 fn fixed_lengths(data_type: &DataType) -> Vec<Option<u64>> {
     let (mut lengths, mut level) = (Vec::new(), data_type);
     loop {
@@ -217,10 +217,10 @@ fn fixed_lengths(data_type: &DataType) -> Vec<Option<u64>> {
     }
 }
 
-/// Samples looked at to find out whether a column of bytes holds images.
+/// Number of samples inspected to see whether a column of bytes contains images.
 const LOOKED_AT: u64 = 8;
 
-/// Whether all values looked at, spread over `count` samples, are images.
+/// Whether all inspected values, spread over `count` samples, are images.
 pub(super) fn holds_images(count: u64, read: impl Fn(u64, &mut SampleBuffer) -> Result<Value>) -> bool {
     let (mut buffer, mut seen) = (SampleBuffer::new(), false);
     for number in 0..count.min(LOOKED_AT) {
@@ -244,12 +244,12 @@ pub(super) fn different<'a>(mut schemas: impl Iterator<Item = &'a ArrowSchema>) 
     schemas.position(|schema| types(schema) != expected).map(|after| after + 1)
 }
 
-/// The error for a sample that is not there.
+/// The error for a sample number that is too large.
 pub(super) fn past_end(uri: &str, sample: u64, count: u64) -> Error {
     Error::data(Location::new(uri).with_sample(sample), format!("the data set has {count} samples"))
 }
 
-/// The error with the sample and field it concerns.
+/// Adds the sample and field to the error.
 pub(super) fn in_sample(error: Error, sample: u64, column: &Column) -> Error {
     match error {
         Error::Data { mut location, reason, hint, cause } => {

@@ -1,4 +1,4 @@
-//! What integers that are dates or times count, in the words that Arrow and `datasets` have for it.
+//! Units of integers that are dates or times, in the notation of Arrow and `datasets`.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -26,7 +26,7 @@ pub(in crate::format) fn unit(data_type: &DataType) -> Option<String> {
     })
 }
 
-/// How many of `stored` make one of `written`, if a writer had to take a finer unit.
+/// Number of `stored` units in one `written` unit, if a writer had to use a finer unit.
 pub(in crate::format) fn per(stored: &DataType, written: &DataType) -> i64 {
     use TimeUnit::{Millisecond, Second};
     match (stored, written) {

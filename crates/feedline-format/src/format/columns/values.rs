@@ -1,4 +1,4 @@
-//! One row of an array → one value.
+//! Makes one value of one row of an array.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, downcast_primitive_array, types as t};
@@ -8,8 +8,8 @@ use super::json::{elements, json};
 use super::{Column, Shape};
 use crate::sample::{DType, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// The value of row `row` (below the array's length), its bytes in `into`. A null is `Missing`. For stored files whose
-/// bytes are elsewhere, the caller looks at the path first.
+/// The value of row `row` (below the array's length), with its bytes in `into`. A null is `Missing`. For files stored
+/// elsewhere, the caller checks the path first.
 pub(in crate::format) fn value(
     column: &Column,
     array: &dyn Array,
@@ -56,7 +56,7 @@ fn of_bytes(kind: Kind, bytes: &[u8], into: &mut SampleBuffer) -> Value {
     placed(kind, range)
 }
 
-/// Bytes that lie in the buffer already, as a value of this kind.
+/// Bytes that are already in the buffer, as a value of this kind.
 pub(in crate::format) fn placed(kind: Kind, range: std::ops::Range<usize>) -> Value {
     match kind {
         Kind::Image => Value::Image { index: range.end..range.end, bytes: range, meta: ImageMeta::UNKNOWN },
@@ -78,7 +78,7 @@ pub(super) fn string_bytes(array: &dyn Array, row: usize) -> Option<&[u8]> {
     })
 }
 
-/// An integer, truth value, date or time; an error if it does not fit in 64 bits with a sign.
+/// An integer, boolean, date or time; an error if it does not fit in `i64`.
 pub(super) fn integer(array: &dyn Array, row: usize) -> Option<Result<i64, String>> {
     use arrow_schema::TimeUnit as U;
     Some(Ok(match array.data_type() {
@@ -93,7 +93,7 @@ pub(super) fn integer(array: &dyn Array, row: usize) -> Option<Result<i64, Strin
         DataType::UInt64 => {
             let value = array.as_primitive::<t::UInt64Type>().value(row);
             return Some(
-                i64::try_from(value).map_err(|_| format!("{value} does not fit in 64 bits with a sign")),
+                i64::try_from(value).map_err(|_| format!("{value} does not fit in a signed 64-bit integer")),
             );
         }
         DataType::Timestamp(U::Second, _) => array.as_primitive::<t::TimestampSecondType>().value(row),
@@ -139,7 +139,7 @@ pub(super) fn decimal(array: &dyn Array, row: usize) -> Option<String> {
     })
 }
 
-/// Lists of numbers as an array. All lists of a level must be equally long.
+/// Lists of numbers as an array. All lists of a level must have the same length.
 fn list(
     array: &dyn Array,
     row: usize,
@@ -159,7 +159,7 @@ fn list(
             _ if inner.len() % count == 0 && regular(&level, inner.len() / count) => {
                 (inner.len() / count) as u64
             }
-            _ => return Err("lists of different lengths inside one another make no array".to_owned()),
+            _ => return Err("nested lists of different lengths do not make an array".to_owned()),
         };
         level = inner;
     }
@@ -167,7 +167,7 @@ fn list(
         Some(stored) if !widened(stored, dtype) && level.null_count() == 0 => append_numbers(&level, into)?,
         _ => append_floats(&level, dtype, into)?,
     };
-    // A scalar is stored as a list of one; only a note can tell it from one.
+    // A scalar is stored as a list of one element; only a note distinguishes the two.
     let dimensions = if noted.is_empty() || depth > 1 || noted[0] != Some(SCALAR) { depth as u8 } else { 0 };
     if dimensions == 0 {
         shape = [0; MAX_DIMENSIONS];
@@ -175,7 +175,7 @@ fn list(
     Ok(Value::Array { dtype, dimensions, shape, bytes })
 }
 
-/// In a note: the array has no dimension at all.
+/// In a note: the array has no dimensions.
 pub(in crate::format) const SCALAR: u64 = u64::MAX;
 
 /// All elements of all rows of a list array, one after the other.
@@ -201,7 +201,7 @@ fn flatten(lists: &ArrayRef) -> Result<ArrayRef, String> {
             let length = list.value_length() as usize;
             list.values().slice(list.value_offset_at(0), length * list.len())
         }
-        other => return Err(format!("a {other} is no list")),
+        other => return Err(format!("a {other} is not a list")),
     })
 }
 
@@ -218,12 +218,12 @@ fn regular(lists: &ArrayRef, length: usize) -> bool {
     }
 }
 
-/// Whether a column of these numbers is given as floats, since some row has a null among them.
+/// Whether this column of integers is returned as floats because some row has a null among them.
 fn widened(stored: DType, dtype: DType) -> bool {
     dtype == DType::F64 && stored != DType::F64
 }
 
-/// Numbers of which some are null, or which stand beside such: as floats, null as NaN.
+/// Appends numbers as floats, with NaN for null.
 fn append_floats(
     level: &ArrayRef,
     dtype: DType,
@@ -248,7 +248,7 @@ fn append_floats(
             ),
             _ => {
                 return Err(format!(
-                    "a null among numbers of {}, where rows looked at had none",
+                    "a null among numbers of {}, although the inspected rows had none",
                     dtype.name()
                 ));
             }
@@ -257,7 +257,7 @@ fn append_floats(
     Ok(into.append(&bytes))
 }
 
-/// Whether the innermost lists of some row have a null among their numbers.
+/// Whether the innermost lists of some row contain a null.
 pub(in crate::format) fn has_null_elements(lists: &dyn Array, depth: u8) -> bool {
     if depth == 0 {
         return lists.logical_null_count() > 0;
@@ -280,6 +280,6 @@ fn append_numbers(level: &ArrayRef, into: &mut SampleBuffer) -> Result<std::ops:
     let numbers: &dyn Array = &**level;
     downcast_primitive_array!(
         numbers => Ok(into.append(numbers.values().inner().as_slice())),
-        other => Err(format!("a {other} is no number"))
+        other => Err(format!("a {other} is not a number"))
     )
 }

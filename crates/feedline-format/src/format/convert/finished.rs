@@ -1,4 +1,4 @@
-//! What a finished conversion leaves behind, so that the same call again finds nothing to do.
+//! A note that a finished conversion leaves, so that the same call again has nothing to do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,18 +12,18 @@ use super::{ConvertReport, DONE, Place, Plan, RESULT, WORK};
 use crate::error::Result;
 use crate::source::{LocalSource, Sink, Source};
 
-/// What a finished conversion was made from and left, so that the same call finds nothing to do.
+/// What a finished conversion was made from, and the files that it wrote.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
     plan: Plan,
-    /// Names beside this one, and lengths.
+    /// Names and lengths of the files beside this one.
     files: Vec<(String, u64)>,
     samples: u64,
     shards: u64,
     bytes: u64,
 }
 
-/// Where the note of a finished conversion lies: in the folder, or beside the file.
+/// Path of a finished conversion's note: in the folder, or beside the file.
 pub(super) fn done_path(destination: &Path, single_file: bool) -> PathBuf {
     if !single_file {
         return destination.join(DONE);
@@ -33,14 +33,14 @@ pub(super) fn done_path(destination: &Path, single_file: bool) -> PathBuf {
 }
 
 impl Finished {
-    /// What the same conversion left here, if all of it is still there.
+    /// The report of the same conversion, if all of its files still exist.
     pub(super) fn here(path: &Path, plan: &Plan) -> Option<ConvertReport> {
         let folder = path.parent()?;
         let length = |name: &str| Some(fs::metadata(folder.join(name)).ok()?.len());
         Finished::check(&fs::read(path).ok()?, plan, length)
     }
 
-    /// The same behind a network.
+    /// The same for a remote store.
     pub(super) fn there(sink: &dyn Sink, plan: &Plan) -> Option<ConvertReport> {
         let object = sink.open(DONE).ok()?;
         let text = object.hold(0..object.size()).ok()?;
@@ -68,7 +68,7 @@ impl Finished {
             let bytes = fs::metadata(&result).map_err(|e| failed("reading", &result, e))?.len();
             vec![(destination.file_name().unwrap_or_default().display().to_string(), bytes)]
         } else {
-            // Shards may have been sent already; what the exporter wrote last is still here.
+            // Shards may have been uploaded already; the files that the exporter wrote last are still here.
             let mut files: BTreeMap<String, u64> =
                 written.iter().map(|shard| (shard.name.clone(), shard.bytes)).collect();
             let here = LocalSource::new(&place.folder).list("")?.entries;

@@ -1,5 +1,5 @@
-//! A conversion whose files many processes write, on one machine or on many. Each task writes every n-th file and notes
-//! it in the working folder; the last step finds all notes and writes the index.
+//! A conversion whose files are written by many processes, on one machine or on many. Each task writes every n-th
+//! file and notes it in the working folder; the last step finds all notes and writes the index.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::source::{Destination, Sink, open_sink, staging_folder};
 /// One of several processes that share a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Which, from 0.
+    /// Number of this task, from 0.
     pub number: u64,
-    /// Of how many.
+    /// Number of tasks.
     pub count: u64,
 }
 
 impl Task {
-    /// An error if there is no such task.
+    /// A task; an error if `number` is not below `count`.
     pub fn new(number: u64, count: u64) -> Result<Self> {
         if number < count {
             return Ok(Task { number, count });
@@ -29,7 +29,7 @@ impl Task {
         Err(Error::option("part", reason))
     }
 
-    /// Whether part or file `number` is this task's.
+    /// Whether this task writes part or file `number`.
     pub fn writes(&self, number: u64) -> bool {
         number % self.count == self.number
     }
@@ -52,7 +52,8 @@ pub(crate) fn in_tasks(
         }
         Destination::Remote { uri, storage } => {
             if exporter.single_file() {
-                let reason = format!("{} is one file, which tasks cannot share behind a network", options.to);
+                let reason =
+                    format!("{} is one file, which tasks cannot share in a remote store", options.to);
                 return Err(Error::option("part", reason).with_hint("convert it without tasks"));
             }
             let (folder, _) = object_at(uri, &options.to)?;
@@ -67,7 +68,7 @@ pub(crate) fn in_tasks(
     }
 }
 
-/// Whether another task put the plan there; an error if somebody else's data are.
+/// Whether another task has stored the plan; an error if it is a plan for other data.
 pub(super) fn announced(sink: &dyn Sink, plan: &[u8]) -> Result<bool> {
     let there = || -> Result<bool> {
         let name = format!("{WORK}/{PLAN}");
@@ -87,7 +88,7 @@ pub(super) fn announced(sink: &dyn Sink, plan: &[u8]) -> Result<bool> {
     }
     match refuse_foreign_objects(sink) {
         Ok(()) => Ok(false),
-        // Another task may have been faster between the two questions.
+        // Another task may have been faster between the two requests.
         Err(error) => {
             if there()? {
                 Ok(true)
@@ -112,7 +113,7 @@ pub(super) fn send_note(sink: &dyn Sink, shard: usize, file: &Path) -> Result<()
     sink.put(&note_name(shard), file)
 }
 
-/// The plan is left to the caller: it goes last.
+/// Removes the notes. The caller removes the plan, which must go last.
 pub(super) fn remove_notes(sink: &dyn Sink) -> Result<()> {
     let entries = sink.list(&format!("{WORK}/"))?.entries;
     let mut notes = entries.iter().filter(|entry| !entry.name.ends_with(PLAN));
@@ -163,7 +164,7 @@ mod tests {
         task(1).unwrap();
         in_tasks(&*source, &there, &options, None, &()).unwrap();
         assert_eq!(files(shared.path()), files(alone.path()));
-        // Late twins find nothing to do.
+        // A late duplicate of a task finds nothing to do.
         task(1).unwrap();
         assert_eq!(files(shared.path()), files(alone.path()));
     }

@@ -1,4 +1,4 @@
-//! The files of an image folder, in bytes that are used in place: made just now, or mapped from a saved index.
+//! The files of an image folder, in bytes that are used in place: just made, or mapped from a saved index.
 //!
 //! ```text
 //! u64 length of the JSON; JSON (`About`), padded to 8
@@ -14,11 +14,11 @@ use crate::source::{Entry, FolderVersion, Held};
 
 const FILE: usize = 24;
 
-/// What is known of the data set as a whole, and of each folder it was made of.
+/// What is known about the whole data set, and about each of its folders.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) classes: Vec<String>,
-    /// First sample of each class, and one past the last; empty for a flat set.
+    /// First sample of each class, and the number of samples; empty for a flat set.
     pub(super) class_starts: Vec<u64>,
     pub(super) files: u64,
     pub(super) name_bytes: u64,
@@ -27,23 +27,23 @@ pub(super) struct About {
     pub(super) folders: Vec<Folder>,
 }
 
-/// One folder: what it takes to know later whether it must be listed again, and what is told of it if not.
+/// One folder: how to see later whether it must be listed again, and its content if not.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Folder {
     /// Relative to the source's root.
     pub(super) name: String,
     pub(super) version: FolderVersion,
-    /// Its images are the files from here on, so many.
+    /// Index of its first image, and the number of its images.
     pub(super) start: u64,
     pub(super) images: u64,
-    /// Files that are no images: how many, and the names of the first.
+    /// Number of files that are not images, and the names of the first ones.
     pub(super) others: u64,
     pub(super) named: Vec<String>,
     /// Folders inside, by their own names.
     pub(super) folders: Vec<String>,
 }
 
-/// A file, as it was when it was listed.
+/// A file, as it was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
@@ -56,13 +56,13 @@ pub(super) struct File<'a> {
 pub(super) struct Files {
     about: About,
     bytes: Held,
-    /// Where they start, and where their names do.
+    /// Offset of the files, and of their names.
     table: usize,
     names: usize,
 }
 
 impl Files {
-    /// The index in `bytes`; `None` if they are not one.
+    /// Reads the index in `bytes`; `None` if they are not one.
     pub(super) fn parse(bytes: Held) -> Option<Self> {
         let json = usize::try_from(word(&bytes, 0)?).ok()?;
         let about: About = serde_json::from_slice(bytes.get(8..8usize.checked_add(json)?)?).ok()?;
@@ -125,7 +125,7 @@ impl Builder {
         (self.files.len() / FILE) as u64
     }
 
-    /// The index of these files, of which `about` tells what they do not.
+    /// Finishes the index of these files with `about`.
     pub(super) fn finish(mut self, about: About) -> Files {
         self.hasher.update(&self.names);
         let about = About {

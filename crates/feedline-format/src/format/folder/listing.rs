@@ -1,5 +1,5 @@
-//! From folders to their index. Folders are listed in parallel, level by level; those that a saved index knows and that
-//! did not change since are not listed at all.
+//! Makes the index of a folder. Folders are listed in parallel, level by level. A folder that a saved index knows and
+//! that has not changed is not listed at all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::is_image_name;
 use crate::error::{Error, Location, Result};
 use crate::source::{Entry, FolderVersion, Source};
 
-/// More foreign files than this are counted, not named one by one.
+/// Maximum number of foreign files that are named; more are only counted.
 const MAX_NAMED: usize = 1000;
 
 /// A folder and its images.
@@ -24,20 +24,20 @@ struct Found {
 #[derive(Debug)]
 enum Images {
     Listed(Vec<Entry>),
-    /// As the saved index has them.
+    /// The same as in the saved index.
     Saved,
 }
 
-/// What listing gave.
+/// Result of listing.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) files: Files,
     pub(super) problems: Vec<Error>,
-    /// Whether nothing changed since the index was saved.
+    /// Whether nothing has changed since the index was saved.
     pub(super) unchanged: bool,
 }
 
-/// The images below `root` (a folder of the source, or empty for all of it).
+/// Lists the images below `root` (a folder of the source, or empty for all of it).
 pub(super) fn list(source: &dyn Source, root: &str, saved: Option<Files>) -> Result<Listed> {
     let known: HashMap<&str, &Folder> =
         saved.iter().flat_map(|s| &s.about().folders).map(|folder| (folder.name.as_str(), folder)).collect();
@@ -55,7 +55,7 @@ pub(super) fn list(source: &dyn Source, root: &str, saved: Option<Files>) -> Res
     Ok(Listed { files, problems, unchanged: same })
 }
 
-/// Every folder by itself; `None` if the source lists all at once.
+/// Lists every folder by itself; `None` if the source lists all at once.
 fn walk(source: &dyn Source, root: &str, known: &HashMap<&str, &Folder>) -> Result<Option<Vec<Found>>> {
     if source.folder_version(root).is_none() && source.list_folder(root)?.is_none() {
         return Ok(None);
@@ -90,7 +90,7 @@ fn below(folder: &str, last: &str) -> String {
     if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
 }
 
-/// One folder: as it is known, if it is still the same; otherwise listed.
+/// One folder: from the saved index if it has not changed, otherwise listed.
 fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Result<Found> {
     if let Some(folder) = known.get(name)
         && folder.version.changed != 0
@@ -100,8 +100,8 @@ fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Resu
     }
     let listing = source.list_folder(name)?.unwrap_or_default();
     let mut found = group(name, listing.entries, listing.folders);
-    // With a problem in it, a folder is looked at again each time: what is behind a link that leads nowhere may come
-    // without the folder changing.
+    // A folder with a problem is listed again each time: the target of a broken link may appear without the folder
+    // changing.
     let steady = listing.problems.is_empty() && SavedIndex::is_old_enough(listing.version.changed);
     let changed = if steady { listing.version.changed } else { 0 };
     found.folder.version = FolderVersion { changed, ..listing.version };
@@ -131,7 +131,7 @@ fn group(name: &str, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
     Found { folder, images: Images::Listed(images), problems: Vec::new() }
 }
 
-/// From a source that lists everything below a prefix.
+/// Lists from a source that lists everything below a prefix.
 fn all_at_once(source: &dyn Source, root: &str) -> Result<Vec<Found>> {
     let listing = source.list(root)?;
     let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
@@ -185,13 +185,14 @@ fn build(root: &str, mut folders: Vec<Found>, saved: Option<&Files>) -> Files {
     for Found { mut folder, images, .. } in folders {
         let relative = inside(root, &folder.name);
         let class = relative.split('/').next().unwrap_or("");
-        // Classes without an image start where the next one does.
+        // A class without images starts where the next one does.
         while class_starts.len() < classes.len() && classes[class_starts.len()].as_str() <= class {
             class_starts.push(builder.len());
         }
         let start = builder.len();
         if nested && relative.is_empty() {
-            // Images outside every class are left out; if the sub-folders go, they are wanted: look again then.
+            // Images outside every class are skipped. They are wanted if the sub-folders disappear, so the folder is
+            // listed again then.
             folder.version.changed *= u64::from(folder.images == 0);
         } else {
             add(&mut builder, &folder, &images, saved);
@@ -215,7 +216,7 @@ fn add(builder: &mut Builder, folder: &Folder, images: &Images, saved: Option<&F
     }
 }
 
-/// What is not part of the data set.
+/// Reports what is not part of the data set.
 fn note(problems: &mut Vec<Error>, source: &dyn Source, root: &str, about: &About) {
     let place = |name: &str| Location::new(source.uri()).with_shard(name);
     let mut named = 0;

@@ -1,4 +1,4 @@
-//! A folder of image files. First-level sub-folders are classes, as for torchvision's `ImageFolder`: sorted by name,
+//! A folder of image files. First-level sub-folders are classes, as in torchvision's `ImageFolder`: sorted by name,
 //! numbered from 0, files in the order of its `make_dataset`. Without images in sub-folders it is a flat set without
 //! labels.
 
@@ -15,22 +15,22 @@ use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, S
 use crate::source::{Seen, Source, Target, to_usize};
 use index::{File, Files};
 
-/// How to recognise and open an image folder.
+/// How to detect and open an image folder.
 pub(super) const PROBE: Probe = Probe { name: "folder", recognises, open };
 
-/// torchvision's `IMG_EXTENSIONS`, and two more that are images beyond doubt.
+/// torchvision's `IMG_EXTENSIONS`, and two more that are certainly images.
 const EXTENSIONS: [&str; 11] =
     [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".avif", ".gif"];
 /// Kind and version of saved indexes.
 const SAVED: &str = "folder-1";
 /// Smaller sets are listed faster than an index is found, checked and mapped.
 const WORTH_SAVING: u64 = 2000;
-/// Folders that are looked into to recognise images.
+/// Maximum number of folders to search when detecting images.
 const MAX_LOOKED_INTO: usize = 32;
 
 const IMAGE: usize = 0;
 
-/// Whether the name says image; capitals do not matter.
+/// Whether the name has an image extension, in any case.
 pub(super) fn is_image_name(name: &str) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name);
     EXTENSIONS.iter().any(|extension| {
@@ -39,7 +39,7 @@ pub(super) fn is_image_name(name: &str) -> bool {
     })
 }
 
-/// Images here, or in one of the first folders found below.
+/// Detects images here, or in one of the first folders below.
 fn recognises(target: &Target) -> Result<Option<String>> {
     let Target::Folder(source) = target else { return Ok(None) };
     let mut todo = std::collections::VecDeque::from([String::new()]);
@@ -72,7 +72,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     }
 }
 
-/// An open image folder. Its index lies in memory once or is mapped: a million files cost about 60 bytes each.
+/// An open image folder. Its index is in memory once, or mapped: about 60 bytes per file.
 #[derive(Debug)]
 pub(crate) struct Folder {
     source: Arc<dyn Source>,
@@ -80,7 +80,7 @@ pub(crate) struct Folder {
     fingerprint: Fingerprint,
     problems: Vec<Error>,
     files: Files,
-    /// Where the index was saved.
+    /// The saved index.
     saved: SavedIndex,
     /// The format's name: an archive that is read like a folder has its own.
     name: &'static str,
@@ -110,7 +110,7 @@ impl Folder {
         if files.len() == 0 {
             return Err(empty(&*source, &problems, &files));
         }
-        // Without a version nothing could be skipped the next time.
+        // Without versions nothing could be skipped the next time.
         let useful = files.about().folders.iter().any(|folder| folder.version.changed != 0);
         if !unchanged && useful && files.len() >= WORTH_SAVING {
             saved.save(files.bytes());
@@ -143,7 +143,7 @@ impl Folder {
     fn read_image(&self, file: File<'_>, into: &mut [u8]) -> Result<()> {
         let read = self.source.read_unchanged(file.name, file.version, into);
         if read.is_err() {
-            // A file that was written again in place does not change its folder: opening again must list it anew.
+            // A file that was rewritten in place does not change its folder, so the next opening must list it again.
             self.saved.forget();
         }
         read.map_err(Error::of_own_file)
@@ -162,7 +162,7 @@ impl Folder {
     }
 }
 
-/// Folders called `train` and `test` are hardly classes.
+/// Warns about folders called `train` and `test`, which are hardly classes.
 fn note_splits(problems: &mut Vec<Error>, source: &dyn Source, files: &Files) {
     let classes = &files.about().classes;
     if !classes.is_empty() && classes.iter().all(|class| splits::is_well_known(class)) {
@@ -265,7 +265,7 @@ impl crate::format::Extents for Folder {
         Some(Seen { size: file.size, version: file.version })
     }
 
-    /// Every file is an object: its number is the sample's.
+    /// Every file is an object with the sample's number.
     fn object_count(&self) -> u32 {
         u32::try_from(self.len()).unwrap_or(0)
     }
@@ -400,7 +400,7 @@ mod tests {
         fs::File::open(path).unwrap().set_modified(time).unwrap();
     }
 
-    /// 3 classes of 1000 images, all settled.
+    /// 3 classes of 1000 images, all with old modification times.
     fn many(root: &Path) {
         for class in ["a", "b", "c"] {
             fs::create_dir_all(root.join(class)).unwrap();
@@ -422,7 +422,7 @@ mod tests {
         let open = || Folder::open(Arc::new(LocalSource::new(&root)), &options);
         let first = open().unwrap();
         assert_eq!(fs::read_dir(place.path().join("index")).unwrap().count(), 1);
-        // A file that came without its folder changing shows that the folder is not listed again.
+        // A file added without changing its folder shows that the folder is not listed again.
         write_old(&root.join("b/new.jpg"), b"b");
         set_old(&root.join("b"), 100);
         let time = first.files.about().folders.iter().find(|f| f.name == "b").unwrap().version.changed;
@@ -430,7 +430,7 @@ mod tests {
         fs::File::open(root.join("b")).unwrap().set_modified(time).unwrap();
         let second = open().unwrap();
         assert_eq!((second.len(), second.fingerprint()), (3000, first.fingerprint()));
-        // Another folder does change: it alone is listed, and labels move on.
+        // Another folder does change: only that one is listed, and labels move on.
         write_old(&root.join("a/0000a.jpg"), b"a");
         fs::remove_file(root.join("a/0001.jpg")).unwrap();
         fs::remove_file(root.join("a/0002.jpg")).unwrap();
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!((third.len(), third.label(998), third.label(999)), (2999, 0, 1));
         assert_eq!(third.file(1).unwrap().name, "a/0000a.jpg");
         assert_ne!(third.fingerprint(), first.fingerprint());
-        // A listing without any saved index agrees, once the hidden file is gone.
+        // A listing without a saved index agrees, once the hidden file is removed.
         fs::remove_file(root.join("b/new.jpg")).unwrap();
         let anew = Folder::open(Arc::new(LocalSource::new(&root)), &ReadingOptions::default()).unwrap();
         assert_eq!((anew.fingerprint(), paths(&anew)), (third.fingerprint(), paths(&third)));

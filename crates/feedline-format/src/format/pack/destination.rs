@@ -1,4 +1,5 @@
-//! The folder a pack is written into: whose files are in it, may we write there, and what a crash left behind.
+//! The folder a pack is written into: which files it contains, whether we may write there, and what a crash left
+//! behind.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,15 +11,15 @@ use crate::error::{DataCause, Error, Location, Result};
 use crate::format::whole_file::{TEMPORARY_SUFFIX, failed, sync_folder, write_file};
 use crate::source::{LocalSource, LockedFile};
 
-/// The plan of an unfinished pack.
+/// Name of the plan of an unfinished pack.
 pub(super) const PLAN_NAME: &str = "feedline-plan.json";
 
-/// What stands at the destination, once we may write there.
+/// State of the destination, once we may write there.
 #[derive(Debug)]
 pub(super) enum Standing {
-    /// The very pack that was asked for, complete.
+    /// Exactly the requested pack, complete.
     Complete(Box<Manifest>),
-    /// Ready for parts. The folder is locked against other writers of this machine while this lives.
+    /// Ready for parts. While this lives, the folder is locked against other writers on this machine.
     Open(FolderLock),
 }
 
@@ -28,7 +29,7 @@ pub(super) struct FolderLock {
     _folder: LockedFile,
 }
 
-/// Makes `destination` ready for `plan`, or says why it must not be touched.
+/// Prepares `destination` for `plan`, or returns why it must not be touched.
 pub(super) fn prepare(
     destination: &Path,
     plan: &PackPlan,
@@ -38,7 +39,7 @@ pub(super) fn prepare(
     fs::create_dir_all(destination).map_err(|e| failed("creating", destination, e))?;
     let lock = lock(destination)?;
     refuse_foreign(destination)?;
-    // A stream's samples cannot be asked for again, so nothing of an earlier stream counts as done.
+    // A stream's samples cannot be read again, so parts of an earlier stream do not count as done.
     let keep = resume && !plan.is_stream();
     match finished(destination)? {
         None => {}
@@ -67,7 +68,7 @@ pub(super) fn prepare(
     Ok(Standing::Open(lock))
 }
 
-/// Removes temporary files of writers that died.
+/// Removes temporary files of dead writers.
 pub(super) fn clean(destination: &Path) -> Result<()> {
     remove_where(destination, is_temporary)
 }
@@ -79,7 +80,7 @@ pub(super) fn lock(destination: &Path) -> Result<FolderLock> {
             let place = Location::new(destination.display().to_string());
             Err(Error::data(place, "another process is writing a pack here").with_cause(DataCause::Busy))
         }
-        // Some network file systems cannot lock; writing there is safe all the same, only wasteful if done twice.
+        // Some network file systems cannot lock. Writing there is still safe, only wasteful if done twice.
         Err((folder, _)) => Ok(FolderLock { _folder: LockedFile::new(folder) }),
         Ok(folder) => Ok(FolderLock { _folder: folder }),
     }
@@ -91,7 +92,7 @@ fn names(destination: &Path) -> Result<Vec<String>> {
     entries.map(name).collect::<std::io::Result<_>>().map_err(|e| failed("listing", destination, e))
 }
 
-/// Whether this is a part's name.
+/// Whether this is the name of a part.
 pub(super) fn is_part(name: &str) -> bool {
     let number = name.strip_prefix("part-").and_then(|n| n.strip_suffix(".fl"));
     number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
@@ -140,7 +141,7 @@ pub(super) fn holds_parts(destination: &Path) -> Result<bool> {
     Ok(names(destination)?.iter().any(|n| is_part(n)))
 }
 
-/// Removes a pack, finished or not. The manifest goes first: what is left of a crash in between is no pack.
+/// Removes a pack, finished or not. The manifest is removed first: what a crash leaves after that is not a pack.
 fn remove_all(destination: &Path) -> Result<()> {
     remove_where(destination, |n| n == MANIFEST_NAME)?;
     sync_folder(destination)?;

@@ -1,4 +1,4 @@
-//! A digest of a sequence of samples that does not depend on where the sequence was cut into parts.
+//! A digest of a sequence of samples that does not depend on how the sequence is cut into parts.
 //!
 //! Each sample gives 128 bits; the sequence's digest is the polynomial of those over two independent points modulo
 //! the prime 2^61 - 1. Two neighbouring pieces combine without looking at their samples again.
@@ -9,10 +9,10 @@ use crate::sample::Fingerprint;
 use super::layout::{Row, at, columns_of};
 
 const PRIME: u64 = (1 << 61) - 1;
-/// Arbitrary, fixed for ever: the first 61 bits of the fractions of e and pi.
+/// Arbitrary, but never to be changed: the first 61 bits of the fractions of e and pi.
 const POINTS: [u64; 2] = [0x16fc_5162_8aed_2a6a % PRIME, 0x0487_ed51_10b4_611a % PRIME];
 
-/// The digest of a run of samples.
+/// The digest of consecutive samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Digest {
     lanes: [u64; 2],
@@ -32,7 +32,7 @@ impl Digest {
         }
     }
 
-    /// Adds the run `after`, of `samples` samples, at the end.
+    /// Adds the digest `after`, of `samples` samples, at the end.
     pub(super) fn append(&mut self, after: Digest, samples: u64) {
         for (lane, (value, point)) in self.lanes.iter_mut().zip(POINTS).enumerate() {
             *value = add(multiply(*value, power(point, samples)), after.lanes[lane]);
@@ -57,7 +57,7 @@ impl Digest {
     }
 }
 
-/// A missing value hashes as its tag alone. A seek index is derived from the image and does not count.
+/// A missing value hashes as its tag alone. A seek index is derived from the image and is not hashed.
 fn hash_row(hasher: &mut blake3::Hasher, kind: Kind, row: &Row) {
     let count = if kind.carrier() == Carrier::Image { at::SEEK_LENGTH } else { columns_of(kind).len() };
     let count = if row[at::MISSING] == 1 { 1 } else { count };

@@ -1,4 +1,4 @@
-//! [`pack`]: plan, parts by threads, commit. And [`PackWriter`], for samples that come one by one from a program.
+//! [`pack`]: plan, parts by threads, commit. And [`PackWriter`], for samples that a program makes one by one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,9 @@ use crate::sample::{SampleBuffer, Schema};
 
 /// Writes `source` as a pack into the folder `destination`.
 ///
-/// Parallel, in bounded memory. Killed at any moment, it leaves a folder that the same call completes, to the same
-/// bytes; an unfinished folder is never taken for a pack. A full disk is an error that leaves finished parts in place.
+/// Runs in parallel, in bounded memory. If it is killed at any moment, the same call completes the folder, to the
+/// same bytes; an unfinished folder is never taken for a pack. A full disk is an error that leaves finished parts in
+/// place.
 pub fn pack(
     source: &dyn Format,
     destination: impl AsRef<Path>,
@@ -48,8 +49,8 @@ fn write_parts(
     })
 }
 
-/// Writes samples that a program makes one after the other. Not resumable: the samples cannot be asked for again, so
-/// an interrupted run starts anew (its leftovers are recognised and removed).
+/// Writes samples that a program makes one after the other. Not resumable: the samples cannot be read again, so an
+/// interrupted run starts from the beginning (its files are recognised and removed).
 #[derive(Debug)]
 pub struct PackWriter {
     plan: PackPlan,
@@ -95,8 +96,8 @@ impl PackWriter {
         })
     }
 
-    /// Adds a sample. With [`OnPackError::Skip`] a bad one is left out and listed; otherwise it is an error, and the
-    /// pack can still go on without it.
+    /// Adds a sample. With [`OnPackError::Skip`] a bad one is skipped and listed. Otherwise it is an error, and the
+    /// pack can still continue without it.
     pub fn push(&mut self, sample: &Sample) -> Result<()> {
         let number = self.pushed;
         self.pushed += 1;

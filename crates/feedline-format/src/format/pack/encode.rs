@@ -1,4 +1,4 @@
-//! What happens to an image on its way into a pack: the hook between this format and whoever knows pixels.
+//! How an image is encoded for a pack: the interface between this format and the code that knows pixels.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ pub struct ImageInput<'a> {
     pub bytes: &'a [u8],
     /// Its seek index, empty if the source has none.
     pub index: &'a [u8],
-    /// What the source knows of it.
+    /// What the source knows about it.
     pub meta: ImageMeta,
 }
 
@@ -20,9 +20,9 @@ pub struct ImageInput<'a> {
 pub struct EncodedImage {
     /// The bytes to store; `None` keeps the input's bytes, without a copy.
     pub bytes: Option<Vec<u8>>,
-    /// The seek index to store beside them; empty for none. Opaque here: it starts with its own version.
+    /// The seek index to store beside them; may be empty. Opaque here: it starts with its own version.
     pub index: Vec<u8>,
-    /// What readers will know without looking at the bytes.
+    /// What readers will know without reading the bytes.
     pub meta: ImageMeta,
 }
 
@@ -32,42 +32,42 @@ impl Default for EncodedImage {
     }
 }
 
-/// Makes stored images of source images.
+/// Encodes source images for storage.
 ///
-/// Implementers uphold: the same input gives the same output, on every machine, or a pack would depend on who wrote
-/// which part. Every setting that changes the output is part of `name`.
+/// Implementers guarantee that the same input gives the same output on every machine; otherwise a pack would depend
+/// on who wrote which part. Every setting that changes the output is part of `name`.
 pub trait ImageEncoder: Send + Sync + Debug {
     /// The encoding with its settings, such as `rgb shorter_side=256`. Part of the plan's identity.
     fn name(&self) -> String;
 
-    /// Encodes one image into `out`, whose fields hold whatever the last image left there. The error is a reason; the
-    /// caller adds which sample it was.
+    /// Encodes one image into `out`, whose fields still contain the last image. The error is a reason; the caller
+    /// adds the sample.
     fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String>;
 
-    /// About how many stored bytes come of one source byte; sizes parts.
+    /// Approximate number of stored bytes per source byte; used to size parts.
     fn growth(&self) -> f64 {
         1.0
     }
 }
 
-/// Finds out what can be known of an image file from its first bytes.
+/// Finds what the first bytes of an image file tell about it.
 pub type ProbeImage = fn(&[u8]) -> Result<ImageMeta, String>;
 
-/// Keeps every image's bytes as they are, of whatever codec (`as-is`).
+/// Stores every image's bytes unchanged, of whatever codec (`as-is`).
 #[derive(Debug, Clone, Copy)]
 pub struct KeepImages {
     probe: ProbeImage,
 }
 
 impl KeepImages {
-    /// `probe` is asked about images of which the source does not know the size.
+    /// `probe` is called for images whose size the source does not know.
     pub fn new(probe: ProbeImage) -> Self {
         KeepImages { probe }
     }
 }
 
 impl Default for KeepImages {
-    /// Tells JPEG from other files by the first bytes; sizes stay unknown.
+    /// Distinguishes JPEG from other files by the first bytes; sizes stay unknown.
     fn default() -> Self {
         KeepImages { probe: |bytes| Ok(ImageMeta { encoding: sniff(bytes), ..ImageMeta::UNKNOWN }) }
     }
@@ -88,7 +88,7 @@ impl ImageEncoder for KeepImages {
     }
 }
 
-/// JPEG by its start-of-image and next marker.
+/// Detects JPEG by its start-of-image marker and the next one.
 fn sniff(bytes: &[u8]) -> ImageEncoding {
     if bytes.starts_with(&[0xff, 0xd8, 0xff]) { ImageEncoding::Jpeg } else { ImageEncoding::File }
 }

@@ -5,7 +5,8 @@
 
 use crate::field::{Carrier, Kind};
 
-/// First bytes of every part. Byte 0 is not ASCII and the last is a newline, so that transfers in text mode show.
+/// First bytes of every part. Byte 0 is not ASCII and the last is a newline, so that transfers in text mode are
+/// detected.
 pub(super) const PART_MAGIC: [u8; 8] = *b"\x89FLPACK\n";
 /// First bytes of every index.
 pub(super) const INDEX_MAGIC: [u8; 8] = *b"FLINDEX\n";
@@ -20,16 +21,16 @@ pub(super) const HEADER_LENGTH: u64 = 64;
 pub(super) const TRAILER_LENGTH: u64 = 64;
 /// The index starts on a page, so that it can be mapped.
 pub(super) const INDEX_ALIGNMENT: u64 = 4096;
-/// Samples start on 8 bytes: at most 7 bytes lost, and arrays lie aligned in a mapped part.
+/// Samples start at multiples of 8 bytes: at most 7 bytes are lost, and arrays are aligned in a mapped part.
 pub(super) const SAMPLE_ALIGNMENT: u64 = 8;
 /// Sections start on a cache line.
 const SECTION_ALIGNMENT: usize = 64;
 const INDEX_HEADER_LENGTH: usize = 32;
 const ENTRY_LENGTH: usize = 32;
-/// `field` of a section that belongs to no field.
+/// `field` of a section that does not belong to a field.
 pub(super) const NO_FIELD: u16 = u16::MAX;
 
-/// What a section holds.
+/// What a section contains.
 pub(super) mod section {
     pub(in super::super) const SCHEMA: u16 = 1;
     pub(in super::super) const SKIPPED: u16 = 2;
@@ -69,7 +70,7 @@ pub(super) mod at {
     pub(in super::super) const SHAPE: usize = 5;
 }
 
-/// The most columns any kind of field has.
+/// Maximum number of columns of a field.
 pub(super) const MAX_COLUMNS: usize = 13;
 
 /// The sections of a field of this kind, in the order of its row.
@@ -99,7 +100,7 @@ pub(super) fn columns_of(kind: Kind) -> &'static [u16] {
     }
 }
 
-/// What is wrong with a part, and at which byte of the piece that was parsed.
+/// What is wrong with a part, and the offset in the parsed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) offset: u64,
@@ -146,7 +147,7 @@ impl PartHeader {
     }
 }
 
-/// The rule of compatibility: a larger major version is refused, a larger minor one is read.
+/// The compatibility rule: a larger major version is refused, a larger minor one is read.
 pub(super) fn check_major(major: u16) -> Result<(), String> {
     if major == MAJOR {
         return Ok(());
@@ -194,12 +195,12 @@ impl Trailer {
             index_crc: u32_at(bytes, 40),
         };
         if !trailer.fits(file_length) {
-            return fault(0, "the index lies outside the part");
+            return fault(0, "the index is outside the part");
         }
         Ok(trailer)
     }
 
-    /// Whether header, index and trailer have room in a file of this length, in this order.
+    /// Whether a file of this length has room for header, index and trailer, in this order.
     pub(super) fn fits(&self, file_length: u64) -> bool {
         let end =
             self.index_offset.checked_add(self.index_length).and_then(|n| n.checked_add(TRAILER_LENGTH));
@@ -209,7 +210,8 @@ impl Trailer {
     }
 }
 
-/// One number per sample, as wide as the largest needs: `base + stored`, both wrapping. Width 0: all equal `base`.
+/// One number per sample, as wide as the largest one needs: `base + stored`, both wrapping. Width 0: all equal
+/// `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Column {
     start: usize,
@@ -240,7 +242,7 @@ impl Column {
             8.. => u64::MAX,
             width => (1 << (8 * width)) - 1,
         };
-        // Nearly always: so many bytes cannot say more.
+        // The usual case: numbers of this width cannot be larger.
         if self.base.checked_add(widest).is_some_and(|largest| largest <= most) {
             return None;
         }
@@ -248,7 +250,7 @@ impl Column {
     }
 }
 
-/// One field's columns, in the order of [`columns_of`]; a column that is not stored is zero everywhere.
+/// One field's columns, in the order of [`columns_of`]; a column that is not stored is all zeros.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FieldColumns {
     columns: [Column; MAX_COLUMNS],
@@ -262,7 +264,7 @@ impl FieldColumns {
     }
 }
 
-/// A parsed index: where each column lies. The bytes stay with the caller.
+/// A parsed index: offsets of the columns. The caller keeps the bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Index {
     pub(super) samples: u64,
@@ -310,8 +312,9 @@ impl Index {
         Ok(index)
     }
 
-    /// An error if a sample is said to be longer than `data` bytes, or an image larger than any codec allows. Samples are
-    /// checked one by one when they are read; this is for what is sized by an index alone.
+    /// Returns an error if a sample's stated length is above `data` bytes, or an image is larger than any codec
+    /// allows. Samples are checked one by one when they are read; this is for code that sizes memory from an index
+    /// alone.
     pub(super) fn check_values(&self, bytes: &[u8], kinds: &[Kind], data: u64) -> Result<(), String> {
         const MOST_SIDE: u64 = i32::MAX as u64;
         let limit = |column: u16| match column {
@@ -343,7 +346,7 @@ impl Index {
                 let known = kinds
                     .get(usize::from(entry.field))
                     .and_then(|k| columns_of(*k).iter().position(|c| *c == kind));
-                // A section of a later minor version: not ours to read.
+                // A section of a later minor version, to be ignored.
                 let Some(position) = known else { return Ok(()) };
                 let column = self.column(&entry, at)?;
                 self.fields[usize::from(entry.field)].columns[position] = column;
@@ -381,7 +384,7 @@ fn parse_entry(bytes: &[u8], at: usize) -> Result<Entry, Fault> {
     })
 }
 
-/// Gathers columns row by row and lays them out.
+/// Collects columns row by row and lays them out.
 #[derive(Debug)]
 pub(super) struct IndexBuilder {
     starts: Vec<u64>,
@@ -417,7 +420,7 @@ impl IndexBuilder {
         }
     }
 
-    /// The finished index. Columns that are zero everywhere are left out.
+    /// The finished index. Columns of zeros are left out.
     pub(super) fn finish(self, schema: &[u8], skipped: &[u8]) -> Vec<u8> {
         let samples = self.samples();
         let field_count = self.fields.len() as u32;
@@ -528,7 +531,7 @@ mod tests {
         let row = [[0, 1000, 7, 500, 375, 3, 1, 1, 0, 0, 0, 0, 0]; 4];
         let small = build(&[(64, row)]).len();
         let many: Vec<_> = (0..1000).map(|i| (64 + i * 1000, row)).collect();
-        // Only `start` differs: four bytes a sample.
+        // Only `start` differs: four bytes per sample.
         assert!(build(&many).len() <= small + 4 * 1000 + 64);
     }
 

@@ -1,4 +1,4 @@
-//! `feedline.json`: what makes a folder of parts a pack. Small JSON for people, with its own checksum.
+//! `feedline.json`: makes a folder of parts a pack. Small, readable JSON with its own checksum.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use crate::sample::{FieldSpec, Fingerprint, ImageEncoding, MAX_FIELDS, Schema};
 
 /// The manifest's name in the pack's folder.
 pub(super) const MANIFEST_NAME: &str = "feedline.json";
-/// At most this many skipped samples are listed by name; all are counted.
+/// Maximum number of skipped samples that are listed; all are counted.
 pub(super) const MAX_LISTED: usize = 10_000;
 
-/// Samples that a pack may have.
+/// Maximum number of samples of a pack.
 const MOST_SAMPLES: u64 = (1 << 40) - 1;
-/// Samples that a part may have whatever its length: without bytes of their own, and with equal values, they take none.
+/// Maximum number of samples of a part, whatever its length: equal samples without bytes of their own take no space.
 const MOST_EMPTY: u64 = 1 << 28;
 
 /// The name of part `part`.
@@ -23,7 +23,7 @@ pub(super) fn part_name(part: u64) -> String {
     format!("part-{part:06}.fl")
 }
 
-/// One part, as the manifest knows it.
+/// A part's entry in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartEntry {
     pub(super) samples: u64,
@@ -33,12 +33,12 @@ pub(super) struct PartEntry {
     pub(super) index_crc32c: u32,
     #[serde(with = "hex16")]
     pub(super) digest: [u8; 16],
-    /// What the part's own header says, where that is not the manifest's plan and the part's place.
+    /// Content of the part's own header, if it differs from the manifest's plan and the part's position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) written_as: Option<WrittenAs>,
 }
 
-/// Under which plan, and as which part of it, a part was written that came into the pack later.
+/// The plan under which a part was written before it was added to this pack, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WrittenAs {
     #[serde(with = "hex16")]
@@ -59,12 +59,12 @@ impl PartEntry {
         }
     }
 
-    /// What the header of this part, the `part`-th of a pack of `plan`, must say.
+    /// The expected header of this part, the `part`-th of a pack of `plan`.
     pub(super) fn header(&self, plan: [u8; 16], part: u64) -> PartHeader {
         self.written_as.map_or(PartHeader { part, plan }, |own| PartHeader { part: own.part, plan: own.plan })
     }
 
-    /// Where the index lies in the part.
+    /// Byte range of the index in the part.
     pub(super) fn index_range(&self) -> Range<u64> {
         self.index_offset..self.index_offset.saturating_add(self.index_length)
     }
@@ -80,7 +80,7 @@ impl PartEntry {
     }
 }
 
-/// A sample that was left out of a pack, and why.
+/// A sample that was skipped, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Its index in the source.
@@ -128,7 +128,7 @@ impl Manifest {
         manifest
     }
 
-    /// The fingerprint that schema and parts add up to.
+    /// The fingerprint computed from schema and parts.
     pub(super) fn content(&self) -> Fingerprint {
         let mut digest = Digest::default();
         for part in &self.parts {
@@ -137,8 +137,8 @@ impl Manifest {
         digest.fingerprint(&schema_text(&self.schema.fields), self.samples)
     }
 
-    /// Parts of several plans are what version 1.1 added, compact images what 1.2 added; all other packs are as they
-    /// always were.
+    /// Version 1.1 added parts of several plans, 1.2 added compact images; all other packs are written as version
+    /// 1.0.
     fn minor(&self) -> u16 {
         if self.image.contains(ImageEncoding::Compact.name()) {
             return 2;
@@ -146,10 +146,10 @@ impl Manifest {
         if self.parts.iter().any(|part| part.written_as.is_some()) { 1 } else { MINOR }
     }
 
-    /// The file's bytes: a first line with version and checksum of all that follows it, then the rest.
+    /// The file's bytes: a first line with the version and the checksum of everything after it, then the rest.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let body = serde_json::to_string(self).expect("a manifest is plain data");
-        // One part a line, for people and for diff.
+        // One part per line, for people and for diff.
         let body =
             body.replace("\"parts\":[{", "\"parts\":[\n{").replace("},{\"samples\"", "},\n{\"samples\"");
         let rest = format!("{}\n", &body[1..]);
@@ -193,13 +193,13 @@ impl Manifest {
         }
         let misplaced = self.parts.iter().position(|part| !part.trailer().fits(part.bytes));
         match misplaced {
-            Some(part) => Err(format!("the index of {} lies outside the part", part_name(part as u64))),
+            Some(part) => Err(format!("the index of {} is outside the part", part_name(part as u64))),
             None => Ok(()),
         }
     }
 }
 
-/// An error if these cannot be the fields of a pack.
+/// Returns an error if these cannot be the fields of a pack.
 pub(super) fn check_fields(fields: &[FieldSpec]) -> Result<(), String> {
     if fields.is_empty() || fields.len() > MAX_FIELDS {
         return Err(format!("a pack has 1 to {MAX_FIELDS} fields, not {}", fields.len()));
@@ -212,7 +212,7 @@ pub(super) fn check_fields(fields: &[FieldSpec]) -> Result<(), String> {
     Ok(())
 }
 
-/// The fields as each part's own schema section has them, and as the fingerprint hashes them.
+/// The fields in the form of each part's schema section; the fingerprint hashes the same text.
 pub(super) fn schema_text(fields: &[FieldSpec]) -> Vec<u8> {
     serde_json::to_vec(fields).expect("fields are plain data")
 }

@@ -1,4 +1,4 @@
-//! Packs of parts that exist: several joined into one, and samples added to one. Parts are never written again; the
+//! Packs made of existing parts: several joined into one, and samples added to one. Parts are never rewritten; the
 //! manifest says under which plan each was written.
 
 use std::fs;
@@ -17,8 +17,8 @@ use crate::format::whole_file::{Temporary, failed, put_in_place, temporary_path,
 use crate::sample::{Fingerprint, Schema};
 use crate::source::LocalSource;
 
-/// Joins finished packs of this machine, in this order, into a new one at `destination`. On one file system the parts
-/// are shared (hard links); elsewhere they are copied. Nothing is decoded or encoded.
+/// Joins finished local packs, in this order, into a new one at `destination`. On the same file system the parts are
+/// shared (hard links); otherwise they are copied. Nothing is decoded or encoded.
 pub fn merge_packs(
     packs: &[PathBuf],
     destination: &Path,
@@ -63,7 +63,7 @@ fn check_schema(first: &Schema, other: &Schema, folder: &Path) -> Result<()> {
         (true, false) => "its class names differ from those of the pack it is to join",
     };
     Err(Error::data(Location::new(folder.display().to_string()), what)
-        .with_hint("pack both sources anew, together: that joins classes by their names"))
+        .with_hint("pack both sources again, together: that joins classes by their names"))
 }
 
 fn merge_plan(manifests: &[Manifest]) -> PackPlan {
@@ -83,7 +83,7 @@ fn merge_plan(manifests: &[Manifest]) -> PackPlan {
     .with_id()
 }
 
-/// What people read about how images are stored: each way once.
+/// A readable summary of how images are stored: each encoding once.
 fn joined_images<'a>(images: impl Iterator<Item = &'a str>) -> String {
     let mut all: Vec<&str> = Vec::new();
     for image in images.flat_map(|image| image.split(" + ")) {
@@ -115,14 +115,14 @@ fn add_parts(
     Ok(())
 }
 
-/// Gives the file a second name, or copies it where that cannot be.
+/// Makes a hard link to the file, or copies it if that is not possible.
 fn share_file(from: &Path, to: &Path, bytes: u64) -> Result<()> {
     let length = |path: &Path| fs::metadata(path).map(|m| m.len());
     if length(from).map_err(|e| failed("reading", from, e))? != bytes {
         let place = Location::new(from.display().to_string());
         return Err(Error::data(place, format!("the part is not {bytes} bytes long, as its manifest says")));
     }
-    // Files get their names whole, so one of that length is there from an interrupted run of the same merge.
+    // Files are renamed when they are complete, so one of that length is from an interrupted run of the same merge.
     if length(to).is_ok_and(|found| found == bytes) {
         return Ok(());
     }
@@ -134,7 +134,7 @@ fn share_file(from: &Path, to: &Path, bytes: u64) -> Result<()> {
     put_in_place(&file, temporary, to)
 }
 
-/// Puts the manifest in place; from then on the parts are the pack's.
+/// Puts the manifest in place; from then on the parts belong to the pack.
 fn finish(mut manifest: Manifest, destination: &Path) -> Result<PackReport> {
     manifest.samples = manifest.parts.iter().map(|p| p.samples).sum();
     manifest.fingerprint = manifest.content().0;
@@ -152,9 +152,9 @@ fn refuse_no_pack(destination: &Path) -> Result<()> {
     Err(Error::option("append", reason).with_hint("to write a new pack, pack without appending"))
 }
 
-/// Adds the samples of `source` to the finished pack at `destination`, as new parts. The old parts are not touched, and
-/// readers see the old pack until the new manifest is in place. Killed at any moment, the same call completes it; once
-/// it is complete, the same call again finds the samples there and adds nothing.
+/// Adds the samples of `source` to the finished pack at `destination`, as new parts. The old parts are not touched,
+/// and readers see the old pack until the new manifest is in place. If it is killed at any moment, the same call
+/// completes it; after that, the same call finds the samples and adds nothing.
 pub fn append_pack(
     source: &dyn Format,
     destination: &Path,
@@ -247,7 +247,7 @@ mod tests {
         assert!(verify(at("c"), 1, &()).unwrap().is_intact());
         let expected: Vec<Sample> = samples(&*a).into_iter().chain(samples(&*b)).collect();
         assert_eq!(samples(&*opened(&at("c"), "pack")), expected);
-        // Merged packs can be merged, and the order of the whole is that of the parts.
+        // Merged packs can be merged, and the order of samples is that of the parts.
         merge_packs(&[at("c"), at("pa")], &at("d"), &options(), &()).unwrap();
         assert!(verify(at("d"), 1, &()).unwrap().is_intact());
         assert_eq!(opened(&at("d"), "pack").len(), 31);
@@ -275,7 +275,7 @@ mod tests {
         assert!(!root.path().join("nothing").exists());
         append_pack(&*b, &at("p"), &options(), &()).unwrap();
         assert!(before.iter().all(|old| times(&at("p")).contains(old)));
-        // The same again adds nothing.
+        // The same call again adds nothing.
         assert_eq!(append_pack(&*b, &at("p"), &options(), &()).unwrap().samples, 22);
         assert!(verify(at("p"), 1, &()).unwrap().is_intact());
         let expected: Vec<Sample> = samples(&*a).into_iter().chain(samples(&*b)).collect();

@@ -29,7 +29,7 @@ pub use share::{begin_pack, commit_pack_into, missing_parts, write_part_into, wr
 pub(crate) use upload::pack_and_send;
 pub use verify::{Damage, VerifyReport, verify};
 
-/// How to recognise and open a pack.
+/// How to detect and open a pack.
 pub(super) const PROBE: Probe = Probe { name: "pack", recognises, open };
 
 fn recognises(target: &Target) -> Result<Option<String>> {

@@ -1,4 +1,4 @@
-//! Writes one part: samples stream to a temporary file, the index is gathered beside them, and only a complete,
+//! Writes one part: samples are written to a temporary file, the index is collected in memory, and only a complete,
 //! synced file gets the part's name.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::error::{Error, Location, Result, Stage};
 use crate::format::whole_file::{Temporary, failed, put_in_place, temporary_path};
 use crate::sample::{FieldSpec, ImageMeta, SampleBuffer, Value};
 
-/// Large enough that small samples cost no system call each.
+/// Large enough that small samples do not cost a system call each.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Why a sample was not added.
@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(super) enum Refusal {
     /// The sample is at fault; nothing was written.
     Read(Error),
-    /// The disk is; the part is lost.
+    /// The disk is at fault; the part is lost.
     Write(Error),
 }
 
@@ -66,12 +66,12 @@ impl PartWriter {
         Ok(writer)
     }
 
-    /// Bytes written so far, and samples.
+    /// Number of bytes and samples written so far.
     pub(super) fn size(&self) -> (u64, u64) {
         (self.position, self.index.samples())
     }
 
-    /// Adds a sample; gives its stored length. `place` is named if the sample is at fault.
+    /// Adds a sample; returns its stored length. `place` is used if the sample is at fault.
     pub(super) fn push(
         &mut self,
         sample: &SampleBuffer,
@@ -91,7 +91,7 @@ impl PartWriter {
         Ok(self.position - start)
     }
 
-    /// Notes a sample that was left out.
+    /// Records a skipped sample.
     pub(super) fn skip(&mut self, sample: u64, error: &Error) {
         self.skipped_count += 1;
         if self.skipped.len() < MAX_LISTED {
@@ -99,7 +99,7 @@ impl PartWriter {
         }
     }
 
-    /// Writes index and trailer, syncs, and gives the file its name.
+    /// Writes index and trailer, syncs, and renames the file.
     pub(super) fn finish(mut self) -> Result<PartEntry> {
         let samples = self.index.samples();
         let padding = self.position.next_multiple_of(INDEX_ALIGNMENT) - self.position;
@@ -125,7 +125,7 @@ impl PartWriter {
         Ok(PartEntry::new(&trailer, position))
     }
 
-    /// Fills `rows` and `images`; writes nothing, so that a sample that fails here leaves no trace.
+    /// Fills `rows` and `images`; writes nothing, so that a sample that fails here leaves nothing behind.
     fn encode(&mut self, sample: &SampleBuffer, encoder: &dyn ImageEncoder) -> Result<(), String> {
         for (number, field) in self.fields.iter().enumerate() {
             let place = |reason: String| format!("field '{}': {reason}", field.name);
@@ -195,7 +195,7 @@ fn fill_image(row: &mut Row, image: &EncodedImage) {
     }
 }
 
-/// The skipped samples of a part as its section has them; empty if there are none.
+/// The skipped samples of a part in the form of its section; empty if there are none.
 fn skipped_text(count: u64, listed: &[Skipped]) -> Vec<u8> {
     if count == 0 {
         return Vec::new();
@@ -203,7 +203,8 @@ fn skipped_text(count: u64, listed: &[Skipped]) -> Vec<u8> {
     serde_json::to_vec(&(count, listed)).expect("skipped samples are plain data")
 }
 
-/// The reason without paths: a pack's bytes must not tell from where, or under which name, its source was opened.
+/// The reason without paths: a pack's bytes must not depend on where its source was, or under which name it was
+/// opened.
 fn portable_reason(error: &Error) -> String {
     let reason = match error {
         Error::Data { reason, .. } | Error::Sample { reason, .. } => reason.clone(),

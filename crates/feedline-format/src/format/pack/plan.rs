@@ -1,6 +1,7 @@
 //! Writing a pack in three steps that any number of machines can share: [`plan_pack`] decides which samples go into
-//! which part, [`write_part`] writes one part (any order, any machine, again if need be), [`commit_pack`] checks that
-//! all parts are there and writes the manifest. [`pack`](super::pack) drives the three with threads.
+//! which part, [`write_part`] writes one part (in any order, on any machine, repeatedly if necessary),
+//! [`commit_pack`] checks that all parts exist and writes the manifest. [`pack`](super::pack) runs the three steps
+//! with threads.
 
 use std::fs;
 use std::path::Path;
@@ -25,11 +26,11 @@ use crate::source::{LocalSource, Source};
 
 /// Parts of this size keep requests large and retries cheap.
 const PART_BYTES: u64 = 256 << 20;
-/// A small data set is still cut into parts, so that threads share the work.
+/// A small data set is still cut into parts, so that threads can share the work.
 const LEAST_PART_BYTES: u64 = 16 << 20;
-/// More parts than this make opening slow and mappings scarce (Linux allows 65,530); parts grow instead.
+/// More parts than this make opening slow and mappings scarce (Linux allows 65,530); parts become larger instead.
 const MOST_PARTS: u64 = 8192;
-/// Bounds the memory an unfinished part's index needs (about 100 bytes a sample).
+/// Limits the memory for an unfinished part's index (about 100 bytes per sample).
 pub(super) const MOST_SAMPLES: u64 = 1 << 19;
 
 /// What to do with a sample that cannot be read or encoded.
@@ -39,24 +40,24 @@ pub enum OnPackError {
     /// Stop with the error.
     #[default]
     Raise,
-    /// Leave the sample out and list it in the manifest.
+    /// Skip the sample and list it in the manifest.
     Skip,
 }
 
 /// How to write a pack.
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// What is stored of each image.
+    /// How images are stored.
     pub image: Arc<dyn ImageEncoder>,
-    /// About how large a part is; `None` chooses by the size of the data.
+    /// Approximate size of a part; `None` chooses by the size of the data.
     pub part_bytes: Option<u64>,
-    /// Threads; 0 means all cores this process may use.
+    /// Number of threads; 0 means all cores this process may use.
     pub workers: usize,
     /// What to do with unreadable samples.
     pub on_error: OnPackError,
-    /// Go on with an unfinished pack of the same source and options; otherwise it is started anew.
+    /// Resume an unfinished pack of the same source and options; otherwise start from the beginning.
     pub resume: bool,
-    /// Replace a finished or different pack at the destination. Files that are not a pack's are never touched.
+    /// Replace a finished or different pack at the destination. Other files are never touched.
     pub overwrite: bool,
 }
 
@@ -73,7 +74,8 @@ impl Default for PackOptions {
     }
 }
 
-/// Which samples go into which part, and all that decides a part's bytes. Plain data: JSON carries it to other machines.
+/// Which samples go into which part, and everything that decides a part's bytes. Plain data, sent to other machines
+/// as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackPlan {
     #[serde(with = "hex16")]
@@ -82,7 +84,7 @@ pub struct PackPlan {
     pub(super) image: String,
     pub(super) on_error: OnPackError,
     pub(super) schema: Schema,
-    /// First sample of each part, and one past the last.
+    /// First sample of each part, and the number of samples.
     pub(super) starts: Vec<u64>,
 }
 
@@ -104,7 +106,7 @@ impl PackPlan {
         self
     }
 
-    /// Whether the samples come from a program and cannot be asked for again.
+    /// Whether the samples come from a program and cannot be read again.
     pub(super) fn is_stream(&self) -> bool {
         self.source.starts_with("stream")
     }
@@ -134,7 +136,7 @@ impl PackPlan {
     }
 }
 
-/// Decides the parts. The same source and options give the same plan on any machine, whatever the number of workers.
+/// Decides the parts. The same source and options give the same plan on any machine, for any number of workers.
 pub fn plan_pack(source: &dyn Format, options: &PackOptions) -> Result<PackPlan> {
     let schema = source.schema().clone();
     check_fields(&schema.fields).map_err(|reason| Error::option("schema", reason))?;
@@ -161,8 +163,8 @@ fn part_bytes(wanted: Option<u64>, total: u64) -> Result<u64> {
     }
 }
 
-/// Writes part `part` of the plan into the folder `destination`, unless it is there already. Safe to call again, and
-/// from several machines at once: each writes under its own temporary name, and the results are the same bytes.
+/// Writes part `part` of the plan into the folder `destination`, unless it exists. May be called again, and from
+/// several machines at once: each writes under its own temporary name, and the results are the same bytes.
 pub fn write_part(
     plan: &PackPlan,
     source: &dyn Format,
@@ -227,18 +229,18 @@ pub(super) fn find_part(
     read_part(&*object, PartHeader { part, plan: plan.id }, &plan.kinds())
 }
 
-/// What a finished pack holds.
+/// Summary of a finished pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackReport {
-    /// Samples in the pack.
+    /// Number of samples in the pack.
     pub samples: u64,
-    /// Its parts.
+    /// Number of parts.
     pub parts: u64,
     /// Bytes of all parts.
     pub bytes: u64,
-    /// Samples left out.
+    /// Number of skipped samples.
     pub skipped_count: u64,
-    /// The first of them.
+    /// The first skipped samples.
     pub skipped: Vec<Skipped>,
     /// The pack's fingerprint.
     pub fingerprint: Fingerprint,
@@ -257,17 +259,17 @@ impl PackReport {
     }
 }
 
-/// Checks that every part of the plan is complete, writes the manifest, and removes what writing left behind.
+/// Checks that every part of the plan is complete, writes the manifest, and removes temporary files.
 pub fn commit_pack(plan: &PackPlan, destination: &Path) -> Result<PackReport> {
     let manifest = manifest_of(plan, &LocalSource::new(destination))?;
     write_file(&destination.join(MANIFEST_NAME), &manifest.to_bytes())?;
     destination::clean(destination)?;
-    // The plan goes last: without it and without a manifest, the parts would be nobody's.
+    // The plan is removed last: without it and without a manifest, the parts would not belong to any pack.
     let _ = fs::remove_file(destination.join(PLAN_NAME));
     Ok(PackReport::of(&manifest))
 }
 
-/// The manifest of a pack whose parts must all be at `destination`.
+/// The manifest of a pack whose parts must all exist at `destination`.
 pub(super) fn manifest_of(plan: &PackPlan, destination: &dyn Source) -> Result<Manifest> {
     let mut entries = Vec::new();
     let (mut skipped_count, mut skipped) = (0, Vec::new());

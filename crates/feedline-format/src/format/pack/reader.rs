@@ -1,4 +1,4 @@
-//! Reads a pack: the manifest at opening, each part's index when first touched, each sample with one read.
+//! Reads a pack: the manifest at opening, each part's index on first use, each sample with one read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,13 +17,14 @@ use crate::sample::{
 };
 use crate::source::{Held, Object, Seen, Source, given_up, with_flag};
 
-/// Indexes of parts that are far away are read so many at a time.
+/// Number of indexes of remote parts that are read at once.
 const INDEXES_AT_ONCE: usize = 32;
 
-/// Two wanted fields further apart than this are read one by one; nearer, the bytes between cost less than a request.
+/// Wanted fields further apart than this are read one by one; for smaller gaps, the bytes between cost less than a
+/// request.
 const MAX_GAP: u64 = 64 * 1024;
 
-/// Fits in every core's second-level cache and is large enough that the system call does not count.
+/// Fits in every core's second-level cache and is large enough that the cost of the system call does not matter.
 const BITE: usize = 256 * 1024;
 
 /// An open pack.
@@ -32,7 +33,7 @@ pub(crate) struct Pack {
     uri: String,
     manifest: Manifest,
     kinds: Vec<Kind>,
-    /// First sample of each part, and one past the last of all.
+    /// First sample of each part, and the number of samples.
     firsts: Vec<u64>,
     open_objects: OpenObjects,
     parts: Vec<Part>,
@@ -42,7 +43,8 @@ pub(crate) struct Pack {
 #[derive(Debug, Default)]
 struct Part {
     index: OnceLock<Box<PartIndex>>,
-    /// Held by the one thread that reads the index; tells those who waited for it when it failed, and how.
+    /// Held by the thread that reads the index. After a failure it tells the waiting threads when and how the read
+    /// failed.
     reading: Mutex<Option<(Instant, Error)>>,
 }
 
@@ -51,7 +53,7 @@ struct Part {
 pub(super) struct PartIndex {
     pub(super) bytes: Held,
     pub(super) index: Index,
-    /// Where samples may lie.
+    /// Range of the part in which samples are stored.
     data: Range<u64>,
 }
 
@@ -110,7 +112,8 @@ impl Pack {
         if let Some(index) = slot.index.get() {
             return Ok(index);
         }
-        // A network may have been tried for minutes: whoever waited meanwhile shares the failure. Who comes later tries anew.
+        // A network may have been tried for minutes, so threads that waited meanwhile share the failure. Later ones
+        // try again.
         if let Some((when, error)) = &*failed
             && *when >= asked
         {
@@ -119,14 +122,14 @@ impl Pack {
         match self.read_index_surely(part) {
             Ok(index) => Ok(slot.index.get_or_init(|| Box::new(index))),
             Err(error) => {
-                // Giving up says nothing about the part.
+                // A cancelled read says nothing about the part.
                 *failed = (!matches!(error, Error::Closed(_))).then(|| (Instant::now(), error.clone()));
                 Err(error)
             }
         }
     }
 
-    /// The same as [`read_index`](Self::read_index); what came damaged from far away is asked for once more.
+    /// Like [`read_index`](Self::read_index); a remote index that arrives damaged is fetched once more.
     fn read_index_surely(&self, part: usize) -> Result<PartIndex> {
         match self.read_index(part) {
             Err(Error::Data { .. }) if self.open_objects.source().is_remote() => {
@@ -137,7 +140,7 @@ impl Pack {
         }
     }
 
-    /// Reads, checks and parses the index that the manifest promises.
+    /// Reads, checks and parses the index that the manifest describes.
     fn read_index(&self, part: usize) -> Result<PartIndex> {
         let entry = &self.manifest.parts[part];
         let bytes = self.open_objects.with(part, |object| object.hold(entry.index_range()))??;
@@ -194,7 +197,8 @@ impl Pack {
             .with_hint("the part is damaged or was replaced; 'feedline verify' lists what is broken"))
     }
 
-    /// Reads the wanted fields from `field` on that lie near each other, in one go. Gives the next field to look at.
+    /// Reads the wanted fields from `field` on that are close to each other with one read. Returns the next field to
+    /// look at.
     fn read_run(
         &self,
         place: &Place<'_>,
@@ -272,7 +276,7 @@ impl Pack {
         })
     }
 
-    /// Where the bytes of one field lie.
+    /// The byte ranges of one field.
     fn field_span(&self, place: &Place<'_>, field: usize) -> Result<FieldSpan> {
         let mut walk = FieldSpan::walk(place, &self.kinds, self.start(place)?);
         let found = walk.nth(field).expect("callers ask for fields of the schema");
@@ -352,15 +356,15 @@ impl PartIndex {
     }
 }
 
-/// Where one field of one sample lies in the part: its bytes and, right behind them, its seek index.
+/// Byte ranges of one field of one sample in the part: its bytes and, right behind them, its seek index.
 struct FieldSpan {
     main: Range<u64>,
     seek: Range<u64>,
 }
 
 impl FieldSpan {
-    /// The spans of all fields of a sample, in order, checked to lie inside the part's data; `Err` names the field
-    /// that does not.
+    /// The spans of all fields of a sample, in order, checked to be inside the part's data; `Err` names the field
+    /// that is not.
     fn walk<'a>(
         place: &'a Place<'_>,
         kinds: &'a [Kind],
@@ -427,7 +431,7 @@ impl Format for Pack {
 }
 
 impl crate::format::Index for Pack {
-    /// Without a look at an index, which may be a round trip away.
+    /// Does not look at an index, which may take a round trip.
     fn knows_byte_lengths(&self, field: usize) -> bool {
         self.kinds[field].carrier().has_bytes() && self.kinds[field] != Kind::Array
     }
@@ -435,7 +439,7 @@ impl crate::format::Index for Pack {
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
         let place = self.place(sample).ok()?;
         let here = self.knows_byte_lengths(field) && place.index.get(field, at::MISSING, place.row) == 0;
-        // Inside the part's data: memory is sized by it before anything is read.
+        // Checked to be inside the part's data, because memory is allocated by it before anything is read.
         let span = here.then(|| self.field_span(&place, field).ok()).flatten()?;
         Some(span.main.end - span.main.start)
     }
@@ -449,7 +453,7 @@ impl crate::format::Index for Pack {
         }
         let mut found = 0;
         let mut offset = span.main.start;
-        // In bites, so that the checksum finds the bytes in the core's own cache.
+        // In small pieces, so that the bytes are still in the core's cache for the checksum.
         for bite in into.chunks_mut(BITE) {
             self.fetch(place.part, offset, bite)?;
             found = crc32c::crc32c_append(found, bite);
@@ -480,8 +484,8 @@ impl crate::format::Extents for Pack {
         let flag = given_up();
         std::thread::scope(|scope| {
             for some in parts.chunks(parts.len().div_ceil(INDEXES_AT_ONCE).max(1)) {
-                // What fails here fails again, and is told, when a sample is read; a thread that cannot be started leaves
-                // its parts to that moment too.
+                // A failure here happens again when a sample is read, and is reported then. If a thread cannot be
+                // started, its parts are read at that moment too.
                 let flag = flag.clone();
                 let read = move || with_flag(flag, || some.iter().for_each(|part| drop(self.part(*part))));
                 let _ = std::thread::Builder::new().spawn_scoped(scope, read);
@@ -516,7 +520,7 @@ impl crate::format::Extents for Pack {
     }
 }
 
-/// Whether a finished part of this plan lies in `object`; its entry and index if so.
+/// The entry and index of the part in `object`, if it is a finished part of this plan.
 pub(super) fn read_part(
     object: &dyn Object,
     expected: PartHeader,
@@ -549,7 +553,7 @@ mod tests {
     use crate::sample::FieldSpec;
     use crate::source::MemorySource;
 
-    /// A thousand million samples: opening costs what the manifest costs.
+    /// A billion samples: opening costs only what the manifest costs.
     #[test]
     fn opening_does_not_depend_on_the_number_of_samples() {
         let entry = PartEntry {
@@ -590,7 +594,7 @@ mod tests {
         }
     }
 
-    /// Indexes with right checksums that lie about what they hold.
+    /// Indexes with correct checksums and wrong content.
     #[test]
     fn impossible_lengths_and_sides_are_refused_with_the_index() {
         let kinds = [Kind::Image];

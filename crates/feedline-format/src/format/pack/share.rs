@@ -1,7 +1,8 @@
-//! A pack whose parts many processes write, on one machine or on many: [`begin_pack`] announces the plan at the
-//! destination, [`write_part_into`] and [`commit_pack_into`] are the steps of `plan.rs` at any kind of destination.
+//! A pack whose parts are written by many processes, on one machine or on many: [`begin_pack`] stores the plan at the
+//! destination, [`write_part_into`] and [`commit_pack_into`] are the steps of `plan.rs` for local and remote
+//! destinations.
 //!
-//! Nobody here removes what another may be writing: that is left to the commit, when every part is whole.
+//! No step removes a file that another process may be writing. The commit does so, when every part is complete.
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
@@ -20,7 +21,8 @@ use crate::format::parts::{Meter, Progress, refuse_own_source, run_parts};
 use crate::format::whole_file::{failed, write_file};
 use crate::source::{Destination, LocalSource, LockedFile, Source, open_sink, private, staging_folder};
 
-/// Makes `destination` ready for parts of `plan`, or finds that somebody did. The report, if the pack is complete.
+/// Prepares `destination` for parts of `plan`, unless another process did. Returns the report if the pack is
+/// complete.
 pub fn begin_pack(
     plan: &PackPlan,
     source: &dyn Format,
@@ -60,7 +62,7 @@ fn begin_here(plan: &PackPlan, options: &PackOptions, folder: &Path) -> Result<O
     match destination::unfinished(folder) {
         Some(there) if there.id == plan.id => {}
         None if !destination::holds_parts(folder)? => {
-            // Others may do the same at this moment: it is the same file, and each puts it in place whole.
+            // Others may do the same at this moment: the content is the same, and each renames a complete file.
             let text = serde_json::to_vec(plan).expect("a plan is plain data");
             write_file(&folder.join(PLAN_NAME), &text)?;
         }
@@ -72,8 +74,8 @@ fn begin_here(plan: &PackPlan, options: &PackOptions, folder: &Path) -> Result<O
     Ok(None)
 }
 
-/// Writes one part of a plan that [`begin_pack`] announced, unless it is there. Any number of times, from anywhere, in
-/// any order.
+/// Writes one part of a plan that [`begin_pack`] stored, unless it exists. May be called any number of times, from
+/// anywhere, in any order.
 pub fn write_part_into(
     plan: &PackPlan,
     source: &dyn Format,
@@ -107,7 +109,7 @@ pub fn write_part_into(
     }
 }
 
-/// All parts of one task, with `options.workers` threads.
+/// Writes all parts of one task, with `options.workers` threads.
 pub fn write_parts_into(
     plan: &PackPlan,
     source: &dyn Format,
@@ -124,7 +126,7 @@ pub fn write_parts_into(
     })
 }
 
-/// Adds up what several parts report.
+/// Adds up the progress of several parts.
 struct Summed<'a> {
     progress: &'a dyn Progress,
     parts: Vec<Mutex<(u64, u64)>>,
@@ -144,12 +146,13 @@ impl Progress for Numbered<'_> {
     }
 }
 
-/// A twin of this writer may have been faster, and the commit has then removed what this one was at.
+/// Ignores an error if the part exists: a duplicate of this writer was faster, and the commit removed this one's
+/// files.
 fn unless_there(done: Result<()>, plan: &PackPlan, part: u64, there: &dyn Source) -> Result<()> {
     done.or_else(|error| if find_part(plan, part, there).is_ok() { Ok(()) } else { Err(error) })
 }
 
-/// The parts of the plan that are not at `destination` yet.
+/// The parts of the plan that do not exist at `destination` yet.
 pub fn missing_parts(plan: &PackPlan, destination: &Destination) -> Result<Vec<u64>> {
     let sink;
     let local;
@@ -169,14 +172,14 @@ pub fn missing_parts(plan: &PackPlan, destination: &Destination) -> Result<Vec<u
     Ok((0..plan.parts()).filter(|part| find_part(plan, *part, there).is_err()).collect())
 }
 
-/// [`commit_pack`] at any kind of destination. Once more is no work.
+/// [`commit_pack`] for local and remote destinations. Calling it again does nothing.
 pub fn commit_pack_into(plan: &PackPlan, destination: &Destination) -> Result<PackReport> {
     match destination {
         Destination::Local(folder) => {
             if let Some(manifest) = complete(plan, &LocalSource::new(folder))? {
                 return Ok(PackReport::of(&manifest));
             }
-            // Where nothing was begun, the missing parts are what is wrong.
+            // If nothing was begun, the error is about the missing parts.
             let _lock = folder.exists().then(|| lock_shared(folder)).transpose()?;
             commit_pack(plan, folder)
         }
@@ -194,7 +197,7 @@ pub fn commit_pack_into(plan: &PackPlan, destination: &Destination) -> Result<Pa
     }
 }
 
-/// The manifest, if this very pack is complete; an error if another is.
+/// The manifest if exactly this pack is complete; an error if another one is.
 fn complete(plan: &PackPlan, there: &dyn Source) -> Result<Option<Manifest>> {
     if !there.exists(MANIFEST_NAME)? {
         return Ok(None);
@@ -207,7 +210,8 @@ fn complete(plan: &PackPlan, there: &dyn Source) -> Result<Option<Manifest>> {
         .with_hint("choose another destination, or say overwrite when planning"))
 }
 
-/// A part on a disk that the others do not see would be lost without a word.
+/// Refuses a destination without the plan: a part on a disk that the other machines do not see would be lost
+/// silently.
 fn check_announced(plan: &PackPlan, there: &dyn Source) -> Result<()> {
     let mut text = Vec::new();
     let read = there.read_whole(PLAN_NAME, &mut text);
@@ -226,17 +230,18 @@ fn refuse_removal(options: &PackOptions) -> Result<()> {
         return Ok(());
     }
     let knob = if options.overwrite { "overwrite" } else { "resume" };
-    let reason = "what lies behind a network is not removed from here; remove it with the store's own tools";
+    let reason = "remote data are not removed from here; remove them with the store's own tools";
     Err(Error::option(knob, reason))
 }
 
-/// Writers of parts go together; who packs the folder alone, or starts anew, waits for none of them and is refused.
+/// Takes a lock that all writers of parts share. A process that packs the folder alone or starts over is refused
+/// meanwhile.
 fn lock_shared(folder: &Path) -> Result<LockedFile> {
     let file = File::open(folder).map_err(|e| failed("opening", folder, e))?;
     match LockedFile::try_share(file) {
         Err((_, rustix::io::Errno::WOULDBLOCK)) => {
             let place = Location::new(folder.display().to_string());
-            Err(Error::data(place, "another process packs this folder by itself"))
+            Err(Error::data(place, "another process is packing this folder alone"))
         }
         // Some network file systems cannot lock; parts are safe there all the same.
         Err((file, _)) => Ok(LockedFile::new(file)),
@@ -244,14 +249,15 @@ fn lock_shared(folder: &Path) -> Result<LockedFile> {
     }
 }
 
-/// A folder of this machine for what is on its way; goes with this.
+/// A local folder for files that are to be uploaded; removed on drop.
 struct Staging {
     folder: PathBuf,
     _lock: LockedFile,
 }
 
 impl Staging {
-    /// The one of this name, with what a killed writer left of it; a twin that lives has it, and this one takes another.
+    /// The folder of this name, with what a killed writer left in it. If a live duplicate holds it, another folder is
+    /// used.
     fn of(root: &Path, name: &str) -> Result<Self> {
         let usual = root.join(name);
         let other = root.join(format!("{name}.{}", std::process::id()));
@@ -320,7 +326,7 @@ mod tests {
         assert!(missing_parts(&plan, &there).unwrap().is_empty());
         commit_pack_into(&plan, &there).unwrap();
         assert_eq!(files(shared.path()), files(alone.path()));
-        // Late twins find nothing to do.
+        // Late duplicates find nothing to do.
         write_part_into(&plan, &*source, &options(), 0, &there, &()).unwrap();
         commit_pack_into(&plan, &there).unwrap();
         assert_eq!(files(shared.path()), files(alone.path()));

@@ -1,6 +1,7 @@
-//! Packs behind a network: each part is written here, sent, and removed; the manifest is sent last.
+//! Packs in remote stores: each part is written locally, uploaded, and removed; the manifest is uploaded last.
 //!
-//! What was sent counts as done when its index reads back right, so an interrupted upload goes on from any machine.
+//! An uploaded part counts as done when its index can be read back, so an interrupted upload can be resumed on any
+//! machine.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +25,7 @@ pub(crate) fn pack_and_send(
     progress: &dyn Progress,
 ) -> Result<PackReport> {
     if options.overwrite {
-        let reason = "a pack behind a network is not removed from here; remove it with the store's own tools";
+        let reason = "a remote pack is not removed from here; remove it with the store's own tools";
         return Err(Error::option("overwrite", reason));
     }
     let plan = plan_pack(source, options)?;
@@ -49,7 +50,7 @@ pub(crate) fn pack_and_send(
     Ok(PackReport::of(&manifest))
 }
 
-/// Puts the plan there, or finds that it is.
+/// Stores the plan there, unless it exists.
 pub(super) fn announce(plan: &PackPlan, sink: &dyn Sink, staging: &Path, resume: bool) -> Result<()> {
     if sink.exists(PLAN_NAME)? {
         let mut text = Vec::new();
@@ -148,14 +149,14 @@ mod tests {
             pack_and_send(&*source, &sink, &staging, &options, &StopAfter(stop)).unwrap_err();
             assert!(!sink.exists(MANIFEST_NAME).unwrap());
         }
-        // A part that was cut on its way is sent again.
+        // A part that was truncated in transfer is uploaded again.
         let first = far.path().join(part_name(0));
         let whole = fs::read(&first).unwrap();
         fs::write(&first, &whole[..whole.len() / 2]).unwrap();
         pack_and_send(&*source, &sink, &staging, &options, &()).unwrap();
         assert_eq!(files(far.path()), files(local.path()));
         assert!(!staging.exists());
-        // Once more is no work; other data are refused.
+        // The same call again has nothing to do; other data are refused.
         pack_and_send(&*source, &sink, &staging, &options, &StopAfter(0)).unwrap();
         let more = images(data.path(), 31);
         let message = pack_and_send(&*more, &sink, &staging, &options, &()).unwrap_err().to_string();

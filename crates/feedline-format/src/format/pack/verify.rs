@@ -1,4 +1,4 @@
-//! Reads a whole pack and names everything that is broken.
+//! Reads a whole pack and lists all damage.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::format::parts::{Meter, Progress, run_parts};
 use crate::sample::{FieldSpec, Kind};
 use crate::source::{LocalSource, Object, Source};
 
-/// Something broken in a pack.
+/// One piece of damage in a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file, relative to the pack.
@@ -24,7 +24,7 @@ pub struct Damage {
     pub sample: Option<u64>,
     /// The field of the sample.
     pub field: Option<String>,
-    /// The byte of the file, if known.
+    /// Offset in the file, if known.
     pub offset: Option<u64>,
     /// What is wrong.
     pub reason: String,
@@ -46,14 +46,14 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What [`verify`] found.
+/// Result of [`verify`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Samples that were checked.
+    /// Number of samples checked.
     pub samples: u64,
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Everything that is broken, by file and place. Empty: the pack is intact.
+    /// All damage, sorted by file and place. Empty if the pack is intact.
     pub damage: Vec<Damage>,
 }
 
@@ -64,8 +64,8 @@ impl VerifyReport {
     }
 }
 
-/// Checks every byte of the pack in the folder `path` with `workers` threads (0: all cores). An error only if there
-/// is no pack to check or its manifest cannot be read; whatever else is broken is in the report.
+/// Checks every byte of the pack in the folder `path` with `workers` threads (0: all cores). Returns an error only if
+/// there is no pack or its manifest cannot be read; any other damage is in the report.
 pub fn verify(path: impl AsRef<Path>, workers: usize, progress: &dyn Progress) -> Result<VerifyReport> {
     let source: Arc<dyn Source> = Arc::new(LocalSource::new(path.as_ref()));
     let manifest = read_manifest(&*source)?;
@@ -80,10 +80,10 @@ pub fn verify(path: impl AsRef<Path>, workers: usize, progress: &dyn Progress) -
         checker.run(&|d| note(part as usize, d))
     })?;
     for extra in extra_files(&*source, &manifest)? {
-        note(usize::MAX, damaged(extra, "the manifest does not know this part"));
+        note(usize::MAX, damaged(extra, "the manifest does not list this part"));
     }
     if manifest.content().0 != manifest.fingerprint {
-        let reason = "the fingerprint is not that of schema and parts";
+        let reason = "the fingerprint does not match schema and parts";
         note(usize::MAX, damaged(MANIFEST_NAME.to_owned(), reason));
     }
     let mut found = damage.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -175,13 +175,13 @@ impl PartCheck<'_> {
             self.meter.add(1, length)?;
         }
         if digest.to_bytes() != manifest.parts[self.part].digest {
-            note(damaged(name, "the digest is not that of its samples"));
+            note(damaged(name, "the digest does not match its samples"));
         }
         Ok(())
     }
 }
 
-/// A run of bytes of one field, with its stored checksum.
+/// A range of bytes of one field, with its stored checksum.
 struct Piece {
     field: usize,
     length: u64,
@@ -199,7 +199,7 @@ fn list_pieces(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize, ou
     }
 }
 
-/// Reads a sample's pieces, which follow each other from `start` on, and compares. Gives their length.
+/// Reads a sample's consecutive pieces from `start` on and compares their checksums. Returns their total length.
 fn check_pieces(
     object: &dyn Object,
     start: u64,
@@ -208,7 +208,7 @@ fn check_pieces(
     broken: &dyn Fn(Option<usize>, u64, String),
 ) -> u64 {
     let length = pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.length));
-    // All at once where that works; piece by piece only to say which one is at fault.
+    // With one read if possible; piece by piece only to find the damaged one.
     let whole = read(object, start, length, bytes).is_ok();
     let mut position = start;
     for piece in pieces {
@@ -232,7 +232,7 @@ fn check_pieces(
     length
 }
 
-/// Reads `length` bytes; nothing is allocated for more than the file has.
+/// Reads `length` bytes; never allocates more than the file has.
 fn read(object: &dyn Object, offset: u64, length: u64, bytes: &mut Vec<u8>) -> Result<(), String> {
     if offset.checked_add(length).is_none_or(|end| end > object.size()) {
         return Err("reaches past the end of the part".to_owned());

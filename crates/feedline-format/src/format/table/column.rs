@@ -1,4 +1,4 @@
-//! Values of one kind, one after the other: a column of a table in memory.
+//! A column of a table in memory: values of one kind, one after the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub(super) struct Column {
     pub(super) rows: u64,
     /// Rows without a value, ascending.
     missing: Vec<u64>,
-    /// Where each value ends; unused for numbers, which have eight bytes each.
+    /// End offset of each value; unused for numbers, which have eight bytes each.
     ends: Vec<u64>,
     #[serde(with = "as_text")]
     bytes: Vec<u8>,
@@ -98,12 +98,12 @@ impl Column {
         &self.bytes[start as usize..self.ends[row] as usize]
     }
 
-    /// A text that was checked when it came in; empty for a missing one.
+    /// A text, checked when it was added; empty for a missing one.
     pub(super) fn text(&self, row: u64) -> &str {
         std::str::from_utf8(self.bytes(row)).unwrap_or_default()
     }
 
-    /// All texts that are there.
+    /// All texts that are not missing.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         (0..self.rows).filter(|row| !self.is_missing(*row)).map(|row| self.text(row))
     }
@@ -113,7 +113,7 @@ impl Column {
         there.then(|| i64::from_le_bytes(self.bytes(row).try_into().expect("eight bytes")))
     }
 
-    /// The value as a sample has it.
+    /// The value in a sample.
     pub(super) fn value(&self, row: u64, into: &mut SampleBuffer) -> Result<Value, String> {
         if self.is_missing(row) {
             return Ok(Value::Missing);
@@ -134,7 +134,7 @@ impl Column {
         })
     }
 
-    /// Whether a column that came from elsewhere holds together.
+    /// Whether a deserialised column is consistent.
     pub(super) fn is_sound(&self) -> bool {
         let length = self.bytes.len() as u64;
         let ordered = self.ends.windows(2).all(|two| two[0] <= two[1]);
@@ -147,7 +147,7 @@ impl Column {
         ordered && whole && missing && self.missing.last().is_none_or(|row| *row < self.rows)
     }
 
-    /// Everything that makes it what it is, for a fingerprint.
+    /// Hashes the whole content, for a fingerprint.
     pub(super) fn hash(&self, hasher: &mut blake3::Hasher) {
         let numbers = |hasher: &mut blake3::Hasher, numbers: &[u64]| {
             hasher.update(&(numbers.len() as u64).to_le_bytes());
@@ -162,7 +162,7 @@ impl Column {
         hasher.update(&self.bytes);
     }
 
-    /// Numbers instead of names: each text's place in `names`, or which one is not there.
+    /// Replaces names by numbers: each text's position in `names`. The error names the text that is not there.
     pub(super) fn numbered(&self, names: &[String]) -> Result<Column, String> {
         let places: std::collections::HashMap<&str, i64> =
             names.iter().enumerate().map(|(number, name)| (name.as_str(), number as i64)).collect();
@@ -174,14 +174,14 @@ impl Column {
             }
             let text = self.text(row);
             let number =
-                places.get(text).ok_or_else(|| format!("row {row}: '{text}' is none of the classes"))?;
+                places.get(text).ok_or_else(|| format!("row {row}: '{text}' is not one of the classes"))?;
             column.push_int(*number);
         }
         Ok(column)
     }
 }
 
-/// Bytes inside JSON.
+/// Serialises bytes inside JSON.
 mod as_text {
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;

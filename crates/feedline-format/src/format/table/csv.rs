@@ -1,12 +1,12 @@
-//! Comma- and tab-separated text: names in the first line, a sample in each other. Values may stand in quotation marks,
-//! with separators and line feeds inside; a doubled mark is one.
+//! Comma- and tab-separated text: names in the first line, one sample in each other line. Values may be in quotation
+//! marks, with separators and line feeds inside; a doubled quotation mark is one.
 
 use std::collections::BTreeMap;
 
 use super::column::Column;
 use crate::sample::Kind;
 
-/// The columns of the text, typed by their content or as `schema` says.
+/// The columns of the text, with types from their content or from `schema`.
 pub(super) fn parse(text: &str, tabs: bool, schema: &BTreeMap<String, Kind>) -> Result<Vec<Column>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let separator = if tabs { b'\t' } else { separator(text) };
@@ -43,7 +43,7 @@ fn check_names(names: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// A comma, unless the first line has none and another usual one.
+/// A comma, unless the first line has none but contains another usual separator.
 fn separator(text: &str) -> u8 {
     let first = text.lines().next().unwrap_or_default();
     [b',', b';', b'\t'].into_iter().find(|s| first.as_bytes().contains(s)).unwrap_or(b',')
@@ -56,7 +56,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The next line's values; false at the end. Empty lines are passed over.
+    /// Reads the next line's values; false at the end. Empty lines are skipped.
     fn next(&mut self, cells: &mut Vec<String>) -> Result<bool, String> {
         cells.clear();
         loop {
@@ -108,12 +108,12 @@ impl Lines<'_> {
         if after.is_empty() {
             Ok((cell, more))
         } else {
-            Err(format!("line {}: text after a closing mark", self.line))
+            Err(format!("line {}: text after a closing quotation mark", self.line))
         }
     }
 }
 
-/// The same values as numbers, if they all are; empty ones are missing then.
+/// Converts the values to numbers, if all of them are numbers; empty ones are then missing.
 fn typed(column: Column, schema: &BTreeMap<String, Kind>) -> Column {
     let asked = schema.get(&column.name).copied();
     if matches!(asked, Some(Kind::Text | Kind::Image | Kind::Json | Kind::Bytes)) {
@@ -139,7 +139,7 @@ fn typed(column: Column, schema: &BTreeMap<String, Kind>) -> Column {
     numbers
 }
 
-/// A whole number; `007` is a name that happens to be made of digits.
+/// Parses an integer; `007` is a name made of digits.
 fn whole(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let name = digits.len() > 1 && digits.starts_with('0');

@@ -1,4 +1,4 @@
-//! Files that a column names: where each is, and what it was when the table was opened. A path may be relative to the
+//! Files that a column names: where each is, and its state when the table was opened. A path may be relative to the
 //! table's root, absolute, or a uri of its own.
 
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use crate::error::{Error, Location, Result};
 use crate::sample::SampleBuffer;
 use crate::source::{LocalSource, Seen, Source, Storage, folder_at, to_usize};
 
-/// Missing files that are named one by one.
+/// Maximum number of missing files that are named.
 const MAX_NAMED: usize = 100;
-/// Fewer files than this are asked for one by one, even far away; more are found in a listing.
+/// Fewer files than this are checked one by one, even remote ones; more are found by listing.
 const ASKED_SINGLY: usize = 64;
-/// Files that one thread looks at in a row.
+/// Number of files that one thread checks in a row.
 const AT_A_TIME: usize = 256;
-/// The size of a file of which nothing is known, and of one that is not there.
+/// The size of a file of which nothing is known, or which is missing.
 const UNKNOWN: u64 = u64::MAX;
 const MISSING: u64 = u64::MAX - 1;
 
-/// Roots under which files lie.
+/// The roots of files.
 #[derive(Debug)]
 pub(super) struct Places {
     sources: Vec<Arc<dyn Source>>,
@@ -30,7 +30,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The first place is where relative paths lead.
+    /// The first root is for relative paths.
     pub(super) fn new(root: Arc<dyn Source>, storage: Storage) -> Self {
         Places { sources: vec![root], by_root: HashMap::new(), storage }
     }
@@ -43,7 +43,7 @@ impl Places {
         self.sources.iter().any(|source| source.is_remote())
     }
 
-    /// The place and the name there of what `path` means.
+    /// The root and name for `path`.
     fn find(&mut self, path: &str) -> Result<(usize, String)> {
         if let Some((head, rest)) = path.split_once("://") {
             if head == "file" {
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// The path without `.` and `..`; `None` if it leads out.
+/// The path without `.` and `..`; `None` if it leads out of the root.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in Path::new(path).components() {
@@ -123,7 +123,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Finds the files that `column` names and looks at each.
+    /// Finds and checks the files that `column` names.
     pub(super) fn find(column: &Column, places: &mut Places, problems: &mut Vec<Error>) -> Result<Self> {
         let mut files = Files {
             names: String::new(),
@@ -162,7 +162,7 @@ impl Files {
         &self.names[start as usize..self.ends[row] as usize]
     }
 
-    /// What the file was, if that is known.
+    /// The file's state at opening, if known.
     pub(super) fn seen(&self, row: u64) -> Option<Seen> {
         self.seen.get(row as usize).copied().filter(|seen| seen.size < MISSING)
     }
@@ -212,7 +212,7 @@ impl Files {
             return Ok(range);
         }
         if self.seen[row as usize].size == MISSING {
-            // Not an outage that may pass: the table is wrong, and that makes a bad sample.
+            // Not a temporary failure of the storage: the table is wrong, so the sample is bad.
             return Err(no_such_file(source, name, row));
         }
         let object = source.open(name)?;
@@ -236,12 +236,12 @@ fn none_there(column: &Column, source: &Arc<dyn Source>, first: &str, count: usi
         .with_hint("paths are relative to the table's folder; say root=\"...\" if they start elsewhere")
 }
 
-/// What looking for a file gave.
+/// Result of looking for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sighting {
     There(Seen),
     Missing,
-    /// It cannot be told; reading will.
+    /// Not known; the read will show.
     Unknown,
 }
 
@@ -267,7 +267,7 @@ fn is_absent(kind: std::io::ErrorKind) -> bool {
     matches!(kind, std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// By one listing of the folder that all share; a server that cannot list knows nothing.
+/// Checks by one listing of the common folder; a server that cannot list knows nothing.
 fn listed(source: &Arc<dyn Source>, names: &[&str]) -> Vec<Sighting> {
     let mut folder = names[0].rsplit_once('/').map_or("", |(folder, _)| folder);
     for name in names {

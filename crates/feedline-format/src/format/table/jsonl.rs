@@ -1,4 +1,4 @@
-//! Lines of JSON: an object for each sample. A key that a line lacks, or that is null, is a missing value.
+//! JSON lines: one object per sample. A key that is absent or null is a missing value.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::column::Column;
 use crate::sample::Kind;
 
-/// What is wrong, in few words.
+/// The reason in a few words.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if text.contains("recursion limit") {
-        return "values inside values more than 127 deep are refused".to_owned();
+        return "values nested more than 127 deep are refused".to_owned();
     }
     if text.contains("number out of range") {
-        return "a number that no 64 bits can hold".to_owned();
+        return "a number that does not fit in 64 bits".to_owned();
     }
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// The columns of the text, in the order in which their names first come.
+/// The columns of the text, in the order in which their names first occur.
 pub(super) fn parse(text: &str, schema: &BTreeMap<String, Kind>) -> Result<Vec<Column>, String> {
     let mut names: Vec<String> = Vec::new();
     let mut rows = Vec::new();

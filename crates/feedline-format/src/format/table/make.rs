@@ -1,4 +1,4 @@
-//! From columns to a table: which of them are paths, which is the label, what the fields are called.
+//! Makes a table from columns: which columns are paths, which is the label, what the fields are called.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{FieldSpec, Fingerprint, Kind, Schema};
 use crate::source::Source;
 
-/// Values that are looked at to tell paths from other text.
+/// Number of values inspected to distinguish paths from other text.
 const LOOKED_AT: usize = 100;
-/// Columns of text with these names hold class names.
+/// Columns of text with these names contain class names.
 const LABELS: [&str; 9] =
     ["label", "labels", "class", "class_name", "cls", "target", "category", "label_name", "classname"];
-/// The field with the paths themselves, and the one with the images of a column of that name.
+/// The field with the paths themselves, and the field with the images of a column of that name.
 const PATH: &str = "path";
 const IMAGE: &str = "image";
 
-/// What a table is made with.
+/// Inputs for making a table.
 pub(super) struct Making<'a> {
     pub(super) name: &'static str,
     pub(super) place: Location,
@@ -100,7 +100,7 @@ impl Making<'_> {
             .with_hint(hint)
     }
 
-    /// Makes numbers of the label column's names and gives the names: those that were given, or all in order.
+    /// Replaces the label column's names by numbers. Returns the names: the given ones, or all that occur, sorted.
     fn number_labels(&self, columns: &mut [Arc<Column>], paths: &[usize]) -> Result<Option<Vec<String>>> {
         let asked = |column: &Column| self.options.schema.get(&column.name).copied();
         let text = |n: &usize| columns[*n].kind == Kind::Text && !paths.contains(n);
@@ -116,7 +116,8 @@ impl Making<'_> {
             [only] => Some(*only),
             [first, second, ..] => {
                 let (first, second) = (&columns[*first].name, &columns[*second].name);
-                let reason = format!("'{first}' and '{second}' hold text; one column can be the class");
+                let reason =
+                    format!("'{first}' and '{second}' contain text; only one column can be the class");
                 return Err(Error::option("schema", reason));
             }
         };

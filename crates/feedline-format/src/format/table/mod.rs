@@ -1,5 +1,5 @@
-//! A table of samples: a line each in a CSV, TSV or JSON-lines file, rows that a program made, or a plain list of image
-//! files. Columns of image paths become image fields whose bytes are read from those files.
+//! A table of samples: the lines of a CSV, TSV or JSON-lines file, rows that a program made, or a plain list of image
+//! files. Columns of image paths become image fields, whose bytes are read from those files.
 
 mod column;
 mod csv;
@@ -25,15 +25,15 @@ use files::{Files, Places};
 use make::Making;
 pub use rows::Rows;
 
-/// How to recognise and open a table.
+/// How to detect and open a table.
 pub(super) const PROBE: Probe = Probe { name: "table", recognises, open };
-/// How to recognise and open a list of image files.
+/// How to detect and open a list of image files.
 pub(super) const FILES: Probe = Probe { name: "files", recognises: recognises_files, open: open_files };
 
-/// Bytes that are looked at to tell text from anything else.
+/// Number of bytes inspected to distinguish text from anything else.
 const LOOKED_AT: u64 = 4096;
 
-/// How lines are written.
+/// The syntax of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Csv,
@@ -41,7 +41,7 @@ enum Style {
     JsonLines,
 }
 
-/// The style that a name tells of.
+/// The syntax for a file extension.
 fn style(name: &str) -> Option<Style> {
     let known = [
         (".csv", Style::Csv),
@@ -132,12 +132,12 @@ pub fn open_rows(rows: &Rows, options: &ReadingOptions) -> Result<Arc<dyn Format
     Ok(Arc::new(making.table(rows.columns.clone(), root)?))
 }
 
-/// What a field is made of.
+/// What a field consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     /// A column's own values.
     Column(usize),
-    /// The files that a column names: which column, and which list of files.
+    /// The files that a column names: index of the column, and of the list of files.
     Files(usize, usize),
 }
 
@@ -178,7 +178,7 @@ impl Table {
         }
     }
 
-    /// The row and the list of files that an object's number stands for.
+    /// The list of files and the row for an object's number.
     fn file(&self, number: u32) -> Option<(&Files, u64)> {
         let number = u64::from(number);
         let files = self.files.get(number.checked_div(self.rows)? as usize)?;

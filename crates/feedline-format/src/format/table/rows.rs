@@ -25,7 +25,7 @@ impl Rows {
         Rows { columns, classes: schema.classes.clone(), count: 0 }
     }
 
-    /// Adds a sample; says which field does not fit. Fields that it lacks are missing.
+    /// Adds a sample. The error names the field that does not fit. Fields that the sample lacks are missing.
     pub fn push(&mut self, sample: &Sample) -> Result<(), String> {
         let unknown = sample.fields.iter().find(|(name, _)| self.columns.iter().all(|c| c.name != *name));
         if let Some((name, _)) = unknown {
@@ -49,18 +49,18 @@ impl Rows {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether what came from elsewhere holds together.
+    /// Whether deserialised rows are consistent.
     pub(super) fn is_sound(&self) -> bool {
         self.columns.iter().all(|column| column.rows == self.count && column.is_sound())
     }
 }
 
-/// Columns as they are, without the sharing.
+/// Serialises columns without their `Arc`.
 mod shared {
     use std::sync::Arc;
 

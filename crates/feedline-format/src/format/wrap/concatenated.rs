@@ -21,14 +21,14 @@ pub struct Concatenated {
 #[derive(Debug)]
 struct Piece {
     format: Arc<dyn Format>,
-    /// One past its last sample.
+    /// Index after its last sample.
     end: u64,
-    /// Objects before its own.
+    /// Number of objects of the sets before it.
     objects: u32,
 }
 
 impl Concatenated {
-    /// All of `formats` must have the fields of `schema`, in its order.
+    /// All of `formats` must have the fields of `schema`, in the same order.
     pub fn new(formats: Vec<Arc<dyn Format>>, schema: Schema) -> Self {
         let prints: Vec<[u8; 16]> = formats.iter().map(|f| f.fingerprint().0).collect();
         let fingerprint = Fingerprint::of([&b"concat"[..]].into_iter().chain(prints.iter().map(|p| &p[..])));

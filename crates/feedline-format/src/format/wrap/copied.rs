@@ -1,4 +1,4 @@
-//! A data set of which a local pack is being written: samples come from the pack once it is complete.
+//! A data set that is being copied to a local pack: samples are read from the pack once it is complete.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -12,20 +12,20 @@ use crate::source::{Seen, Source};
 /// The local copy of a data set: empty until it is complete.
 pub type LocalCopy = Arc<OnceLock<Arc<dyn Format>>>;
 
-/// Reads from a local copy once it is there, from the source until then.
+/// Reads from the local copy once it is complete, and from the source until then.
 ///
-/// What was promised at opening stays the source's: its name, its fingerprint, its lengths and its objects. The copy
-/// has the same samples and fields.
+/// Name, fingerprint, lengths and objects stay those of the source, because they may not change after opening. The
+/// copy has the same samples and fields.
 pub struct Copied {
     source: Arc<dyn Format>,
     copy: LocalCopy,
-    /// Whatever makes the copy goes on as long as somebody reads.
+    /// Keeps the thread that makes the copy running as long as there is a reader.
     #[expect(dead_code, reason = "held for what dropping it does")]
     maker: Arc<dyn Any + Send + Sync>,
 }
 
 impl Copied {
-    /// `source`, with what `copy` will hold. `maker` is dropped when nobody reads any more.
+    /// `source` with its `copy`. `maker` is dropped when the last reader is.
     pub fn new(source: Arc<dyn Format>, copy: LocalCopy, maker: Arc<dyn Any + Send + Sync>) -> Self {
         Copied { source, copy, maker }
     }
@@ -105,8 +105,8 @@ impl Index for Copied {
     }
 }
 
-/// Objects are the source's, always: a plan made before the copy was complete means the same after it. From then on
-/// nothing is planned; the copy is local.
+/// The objects are always the source's, so that a plan made before the copy was complete stays valid. After that
+/// nothing is planned, because the copy is local.
 impl Extents for Copied {
     fn object_count(&self) -> u32 {
         self.source.object_count()

@@ -1,8 +1,8 @@
-//! FORMATS MADE OF FORMATS: other names, a selection of samples, several sets in a row, other class numbers, a local
-//! copy. None copies a byte.
+//! FORMATS THAT WRAP FORMATS: other names, a selection of samples, several sets in a row, other class numbers, a
+//! local copy. None of them copies bytes.
 //!
-//! Each forwards every method of [`Format`](super::Format), [`Index`](super::Index) and [`Extents`](super::Extents); the
-//! lint below makes a forgotten one an error, since a default would be a wrong answer in silence.
+//! Each forwards every method of [`Format`](super::Format), [`Index`](super::Index) and [`Extents`](super::Extents).
+//! The lint below makes a forgotten one an error, because a default method would silently give a wrong answer.
 #![deny(clippy::missing_trait_methods)]
 
 mod concatenated;

@@ -1,4 +1,4 @@
-//! Other numbers for the same classes: how several sets come to share one list of names.
+//! Other numbers for the same classes, so that several sets can share one list of names.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::source::{Seen, Source};
 pub struct Relabelled {
     behind: Arc<dyn Format>,
     schema: Schema,
-    /// The field with the class, and what each of its numbers becomes.
+    /// The field with the class, and the new number of each class.
     field: usize,
     numbers: Vec<i64>,
 }
 
 impl Relabelled {
-    /// `behind` with its class `n` in `field` as `numbers[n]` of `classes`.
+    /// Replaces class `n` in `field` of `behind` by `numbers[n]` of `classes`.
     pub fn new(behind: Arc<dyn Format>, field: usize, numbers: Vec<i64>, classes: &[String]) -> Self {
         let schema = Schema { classes: Some(classes.to_vec()), ..behind.schema().clone() };
         Relabelled { behind, schema, field, numbers }
     }
 
-    /// Numbers without a name stay as they are: -1 for "unknown", say.
+    /// Numbers without a name stay as they are: -1 for "unknown", for example.
     fn number(&self, old: i64) -> i64 {
         usize::try_from(old).ok().and_then(|old| self.numbers.get(old).copied()).unwrap_or(old)
     }

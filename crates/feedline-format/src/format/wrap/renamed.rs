@@ -1,4 +1,4 @@
-//! Other names, and fewer fields.
+//! Renamed and fewer fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crate::format::{Extents, Format, Index};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
-/// Fields picked and renamed. Each has one or more candidates in the set behind; a sample's first present one counts.
+/// Selected and renamed fields. Each has one or more candidates in the wrapped set; the first that a sample has is
+/// used.
 #[derive(Debug)]
 pub struct Renamed {
     behind: Arc<dyn Format>,
@@ -17,7 +18,7 @@ pub struct Renamed {
 }
 
 impl Renamed {
-    /// `schema` and the candidates of each of its fields, by position in the schema behind.
+    /// `schema` and the candidates of each of its fields, by position in the wrapped schema.
     pub fn new(behind: Arc<dyn Format>, schema: Schema, candidates: Vec<Vec<usize>>) -> Self {
         Renamed { behind, schema, candidates }
     }
@@ -62,7 +63,7 @@ impl Format for Renamed {
 
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
         self.behind.read(sample, &self.wanted(fields), into)?;
-        // A field that was not asked for stays missing even if another one shares its candidate.
+        // A field that is not wanted stays missing even if another one shares its candidate.
         into.rearrange(
             self.candidates
                 .iter()

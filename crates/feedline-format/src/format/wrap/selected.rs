@@ -8,7 +8,7 @@ use crate::format::{Extents, Format, Index};
 use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
-/// Some samples of a set, in a given order; a sample may come more than once.
+/// Some samples of a set, in a given order; a sample may occur more than once.
 #[derive(Debug)]
 pub struct Selected {
     behind: Arc<dyn Format>,

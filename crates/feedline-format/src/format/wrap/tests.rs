@@ -1,4 +1,4 @@
-//! What wrappers must not forget.
+//! Tests that wrappers forward everything.
 #![expect(clippy::missing_trait_methods, reason = "what is wrapped here has defaults")]
 
 use std::borrow::Cow;
@@ -11,8 +11,7 @@ use crate::format::{Extents, Format, Index};
 use crate::sample::{Extent, FieldSet, Fingerprint, SampleBuffer, Schema, Value};
 use crate::source::{MemorySource, Source};
 
-/// Texts of known lengths, of which the first sample lacks one: `byte_length(0, 0)` is `None`, and yet lengths are
-/// known.
+/// Texts of known lengths. The first sample has none, so `byte_length(0, 0)` is `None` although lengths are known.
 #[derive(Debug)]
 struct Texts {
     schema: Schema,
