@@ -1,11 +1,11 @@
-//! Finished rows of two samples mixed with each other: blended, or boxes of one shown in the other. Rows hold tensor
+//! Mixes the finished rows of two samples: blends them, or copies boxes from one into the other. Rows contain tensor
 //! elements, as [`Finish`](crate::Finish) wrote them.
 
 mod scalar;
 
 use crate::{Dtype, Error, Region, Result, Size, TensorLayout};
 
-/// How the elements of a row lie.
+/// Layout of a row's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowForm {
     /// Width and height.
@@ -14,12 +14,12 @@ pub struct RowForm {
     pub channels: usize,
     /// Bytes per element.
     pub bytes: usize,
-    /// Whether a channel's elements lie together.
+    /// Whether the elements of a channel are stored together.
     pub planes: bool,
 }
 
 impl RowForm {
-    /// The form of image rows in this layout.
+    /// The form of image rows with this tensor layout.
     pub fn new(size: Size, channels: usize, bytes: usize, layout: TensorLayout) -> Self {
         RowForm { size, channels, bytes, planes: layout == TensorLayout::ChannelsFirst }
     }
@@ -28,13 +28,13 @@ impl RowForm {
         self.size.area() as usize * self.channels * self.bytes
     }
 
-    /// Planes, bytes of a pixel in one of them.
+    /// Number of planes, and bytes of a pixel in one plane.
     fn parts(&self) -> (usize, usize) {
         if self.planes { (self.channels, self.bytes) } else { (1, self.channels * self.bytes) }
     }
 }
 
-/// `a` becomes `own.0` of itself and the rest of `b`; `b` becomes `own.1` of itself and the rest of `a`. One pass.
+/// `a` becomes `own.0` of itself plus the rest of `b`; `b` becomes `own.1` of itself plus the rest of `a`. One pass.
 pub fn blend_pair(dtype: Dtype, a: &mut [u8], b: &mut [u8], own: (f32, f32)) -> Result<()> {
     if a.len() != b.len() || !a.len().is_multiple_of(dtype.bytes()) {
         return Err(Error::Misuse(format!("rows of {} and {} bytes cannot be blended", a.len(), b.len())));
@@ -48,7 +48,7 @@ pub fn blend_pair(dtype: Dtype, a: &mut [u8], b: &mut [u8], own: (f32, f32)) -> 
     Ok(())
 }
 
-/// Each row gets its box from the other; the boxes may overlap.
+/// Copies each row's box from the other row; the boxes may overlap.
 pub fn exchange_boxes(form: &RowForm, a: &mut [u8], b: &mut [u8], boxes: (Region, Region)) -> Result<()> {
     check(form, a)?;
     check(form, b)?;
@@ -79,7 +79,7 @@ pub fn exchange_boxes(form: &RowForm, a: &mut [u8], b: &mut [u8], boxes: (Region
     Ok(())
 }
 
-/// Copies `region` of `from` to where its corner is `to` in `out`.
+/// Copies `region` of `from` into `out`, with its corner at `to`.
 pub fn copy_box(form: &RowForm, from: &[u8], region: Region, to: (u32, u32), out: &mut [u8]) -> Result<()> {
     check(form, from)?;
     check(form, out)?;
@@ -106,7 +106,7 @@ pub fn copy_marked(form: &RowForm, from: &[u8], chosen: &[u8], out: &mut [u8]) -
     check(form, from)?;
     check(form, out)?;
     if chosen.len() as u64 != form.size.area() {
-        return Err(Error::Misuse("marks for an image of another size".to_owned()));
+        return Err(Error::Misuse("marks do not have the size of the image".to_owned()));
     }
     let (planes, pixel) = form.parts();
     let plane = form.length() / planes.max(1);

@@ -1,4 +1,4 @@
-//! The reference. The compiler makes vectors of these loops; memory is what they wait for.
+//! The reference. The compiler vectorises these loops; memory is the bottleneck.
 
 pub(super) fn blend_f32(a: &mut [u8], b: &mut [u8], own: (f32, f32)) {
     let others = (1.0 - own.0, 1.0 - own.1);
@@ -14,7 +14,7 @@ pub(super) fn blend_bf16(a: &mut [u8], b: &mut [u8], own: (f32, f32)) {
     let wide = |value: [u8; 2]| f32::from_bits(u32::from(u16::from_le_bytes(value)) << 16);
     let narrow = |value: f32| {
         let bits = value.to_bits();
-        // To the nearest, ties to even; not-a-number keeps its upper half.
+        // To the nearest, ties to even; a NaN keeps its upper half.
         let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
         ((if value.is_nan() { bits } else { rounded } >> 16) as u16).to_le_bytes()
     };

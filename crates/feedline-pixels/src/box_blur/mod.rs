@@ -1,5 +1,5 @@
-//! Pillow's Gaussian blur: three box blurs whose width need not be a whole number, along rows and then along columns,
-//! rounded to bytes after each. Self-supervised recipes written for PIL images used this one.
+//! Pillow's Gaussian blur: three box blurs, whose width need not be an integer, along rows and then along columns,
+//! rounded to bytes after each. Self-supervised recipes written for PIL images use this blur.
 
 mod scalar;
 
@@ -11,15 +11,15 @@ use scalar::{Rows, Weights};
 use crate::cpu::dispatch;
 use crate::{CpuLevel, ImageMut, ImageRef, PixelLayout, Result, fit};
 
-/// Box blurs that Pillow makes a Gaussian of.
+/// Number of box blurs that approximate a Gaussian in Pillow.
 const PASSES: u8 = 3;
 
-/// What a blur needs, kept for the next.
+/// Scratch memory of a blur.
 #[derive(Debug, Default)]
 pub(crate) struct BoxLines {
     line: Vec<u8>,
     next: Vec<u8>,
-    /// The image between two passes down its columns.
+    /// The image between two passes along its columns.
     between: Vec<u8>,
     sums: Vec<u32>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn blur(
     Ok(())
 }
 
-/// One box blur down all columns; the outermost rows go on for ever.
+/// One box blur along all columns; the outermost rows are repeated beyond the edges.
 fn down(level: CpuLevel, weights: &Weights, from: ImageRef<'_>, sums: &mut [u32], to: &mut ImageMut<'_>) {
     let (radius, last) = (weights.radius as i64, i64::from(from.size.height) - 1);
     let row = |at: i64| from.row(at.clamp(0, last) as u32);
@@ -71,7 +71,7 @@ fn down(level: CpuLevel, weights: &Weights, from: ImageRef<'_>, sums: &mut [u32]
     }
 }
 
-/// The radius of a box blur that, done three times, spreads as a Gaussian does. Single precision where Pillow has it.
+/// Radius of a box blur whose threefold application approximates a Gaussian. Single precision where Pillow uses it.
 fn box_radius(radius: f32) -> f32 {
     let variance = radius * radius / f32::from(PASSES);
     let length = (12.0 * f64::from(variance) + 1.0).sqrt() as f32;

@@ -1,6 +1,6 @@
-//! The reference; inlined into `avx2`, where the compiler makes vectors of the same arithmetic.
+//! The reference; inlined into `avx2`, where the compiler vectorises the same arithmetic.
 
-/// Shares of a box's inner pixels and of the two at its ends, in 24 bits of fixed point.
+/// Weights of a box's inner pixels and of the two at its ends, in 24 bits of fixed point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weights {
     pub(super) radius: usize,
@@ -26,7 +26,7 @@ impl Weights {
     }
 }
 
-/// A line of pixels of four bytes through the box; the outermost pixels go on for ever.
+/// Blurs a line of pixels of four bytes; the outermost pixels are repeated beyond the edges.
 #[inline(always)]
 pub(super) fn along(weights: &Weights, from: &[u8], to: &mut [u8]) {
     let (from, _) = from.as_chunks::<4>();
@@ -48,14 +48,14 @@ pub(super) fn along(weights: &Weights, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// The rows that a step down a column meets: above the box, its first, and below it.
+/// The rows for one step along a column: above the box, its first row, and below it.
 pub(super) struct Rows<'a> {
     pub(super) before: &'a [u8],
     pub(super) leaving: &'a [u8],
     pub(super) entering: &'a [u8],
 }
 
-/// One row of the result; `sums` are those of the box around it and become those of the next.
+/// One row of the result; `sums` are those of the box around it and are updated for the next row.
 #[inline(always)]
 pub(super) fn down(weights: &Weights, rows: &Rows<'_>, sums: &mut [u32], to: &mut [u8]) {
     let count = to.len();

@@ -14,10 +14,10 @@ fn linear() -> &'static [f32; 256] {
     })
 }
 
-/// Steps of the tables below.
+/// Number of steps in the tables below.
 const STEPS: usize = 4096;
 
-/// A function from 0 to 1 at equal distances, with one entry more than there are steps.
+/// A function on 0 to 1 at equal distances, with one entry more than there are steps.
 struct Curve(Vec<f32>);
 
 impl Curve {
@@ -25,7 +25,7 @@ impl Curve {
         Curve((0..=STEPS + 1).map(|step| function(step as f64 / STEPS as f64) as f32).collect())
     }
 
-    /// On a straight line between two entries: off by less than a hundredth of a level.
+    /// Interpolates linearly between two entries: the error is less than a hundredth of a level.
     #[inline(always)]
     fn at(&self, value: f32) -> f32 {
         let place = value.clamp(0.0, 1.0) * STEPS as f32;
@@ -34,13 +34,13 @@ impl Curve {
     }
 }
 
-/// CIE's root.
+/// CIE's cube root function.
 fn roots() -> &'static Curve {
     static TABLE: OnceLock<Curve> = OnceLock::new();
     TABLE.get_or_init(|| Curve::of(|t| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 }))
 }
 
-/// Light to sRGB, in levels.
+/// Linear light to sRGB, in levels.
 fn levels() -> &'static Curve {
     static TABLE: OnceLock<Curve> = OnceLock::new();
     TABLE.get_or_init(|| {

@@ -1,31 +1,31 @@
-//! Contrast-limited adaptive histogram equalisation of the lightness: each tile has its own table, pixels blend the
-//! tables of the four tiles around them. OpenCV's arithmetic on L of CIE Lab, as albumentations has it.
+//! Contrast-limited adaptive histogram equalisation of the lightness: each tile has its own table, and pixels blend the
+//! tables of the four tiles around them. OpenCV's arithmetic on L of CIE Lab, as in albumentations.
 
 mod lab;
 mod scalar;
 
 use crate::{Error, ImageMut, Result, Size, fit};
 
-/// Tiles across and down, at most.
+/// Largest number of tiles across and down.
 const MOST: u32 = 256;
 
-/// How much contrast, in how many tiles.
+/// Contrast limit and number of tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clahe {
-    /// A bin holds at most so many times the mean; 0 for no limit.
+    /// Largest count of a bin, as a multiple of the mean; 0 for no limit.
     pub clip_limit: f32,
     /// Tiles across and down.
     pub tiles: (u32, u32),
 }
 
-/// Scratch, kept for the next image.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct ClaheScratch {
     lab: Vec<[f32; 3]>,
     tables: Vec<[u8; 256]>,
 }
 
-/// The grid of tiles; the image is thought of as mirrored to whole tiles.
+/// The grid of tiles; the image is mirrored to whole tiles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) size: Size,
@@ -39,7 +39,7 @@ pub(crate) fn equalize(scratch: &mut ClaheScratch, clahe: &Clahe, image: &mut Im
         return Err(Error::Misuse(format!("{across}x{down} tiles; 1 to {MOST} each")));
     }
     let size = image.size;
-    // OpenCV pads both sides as soon as one does not divide.
+    // OpenCV pads both sides if one is not divisible.
     let exact = size.width.is_multiple_of(across) && size.height.is_multiple_of(down);
     let padded = |side: u32, tiles: u32| if exact { side } else { side + tiles - side % tiles };
     let tile = Size::new(padded(size.width, across) / across, padded(size.height, down) / down);
@@ -79,7 +79,7 @@ mod tests {
         equalize(&mut ClaheScratch::default(), &clahe, &mut image).unwrap();
         let levels: Vec<u8> = bytes.chunks_exact(4).map(|p| p[0]).collect();
         let range = levels.iter().max().unwrap() - levels.iter().min().unwrap();
-        // 15 levels before; the clip limit keeps it from growing to all of them.
+        // There were 15 levels before; the clip limit prevents the full range.
         assert!(range > 30, "{range}");
         assert!(bytes.chunks_exact(4).all(|p| p[0].abs_diff(p[1]) <= 1 && p[1].abs_diff(p[2]) <= 1));
     }

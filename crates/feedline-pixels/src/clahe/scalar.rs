@@ -28,7 +28,7 @@ pub(super) fn tables(grid: Grid, clip_limit: f32, lab: &[[f32; 3]], tables: &mut
     }
 }
 
-/// Cuts what is over the limit and spreads it over all bins; the rest goes to every so manieth.
+/// Cuts counts over the limit and distributes the excess over all bins; the remainder goes to every n-th bin.
 fn clip(counts: &mut [u32; 256], limit: u32) {
     let mut over = 0;
     for count in &mut *counts {

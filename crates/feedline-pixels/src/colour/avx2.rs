@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Table, scalar};
 
-/// A table of 256 bytes as sixteen of 16, each looked up by a byte shuffle that gives 0 where the byte is another's.
+/// A table of 256 bytes as sixteen of 16. Each is looked up by a byte shuffle that gives 0 for bytes of other tables.
 ///
 /// # Safety
 ///
@@ -78,7 +78,7 @@ fn split(pixels: __m256i) -> [__m256i; 3] {
     ]
 }
 
-/// The opposite.
+/// The reverse of `split`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn join([red, green, blue]: [__m256i; 3]) -> __m256i {
@@ -162,7 +162,7 @@ pub(super) unsafe fn saturation_packed(source: &[u8], factor: f32, out: &mut [u8
     scalar::saturation_packed(&source[at..], factor, &mut out[at..]);
 }
 
-/// Bytes that are read and written for eight pixels of three: the last four belong to the next step.
+/// Bytes read and written for eight pixels of three bytes: the last four belong to the next step.
 const EIGHT: usize = 28;
 
 /// Eight pixels of three bytes as eight of four.
@@ -261,8 +261,8 @@ pub(super) unsafe fn grey_sum(pixels: &[u8]) -> u64 {
     parts.iter().sum::<u64>() + scalar::grey_sum(blocks.remainder())
 }
 
-/// Eight pixels at a time. Division and addition of single precision round as Pillow's doubles do, since one of the two
-/// distances from the largest channel is exactly one; where a product lies at a whole number, the remainder decides.
+/// Eight pixels at a time. Single-precision division and addition round like Pillow's doubles, since one of the two
+/// distances from the largest channel is exactly one; if a product is close to an integer, the remainder decides.
 ///
 /// # Safety
 ///
@@ -357,7 +357,7 @@ fn to_rgb(angle: __m256i, saturation: __m256i, value: __m256i) -> __m256i {
         _mm256_cvttpd_epi32(_mm256_add_pd(scaled, _mm256_set1_pd(0.5)))
     };
     let between = _mm256_set_m128i(half(true), half(false));
-    // Byte 0 is the value, 1 the one in between, 2 the low one; each sector has its order, sector 6 is sector 0.
+    // Byte 0 is the highest channel, 1 the middle, 2 the lowest; each sector has its own order, sector 6 is sector 0.
     let three = _mm256_or_si256(
         value,
         _mm256_or_si256(_mm256_slli_epi32::<8>(between), _mm256_slli_epi32::<16>(low)),

@@ -1,5 +1,5 @@
-//! 512-bit kernels for x86-64 with AVX-512 VBMI: a table of 256 bytes is four registers, and two instructions look 64 bytes
-//! up in it. That is 8 times as fast as 16 shuffles. Hue is twice as fast as with 256 bits.
+//! 512-bit kernels for x86-64 with AVX-512 VBMI: a table of 256 bytes fits in four registers, and two instructions look
+//! up 64 bytes. That is 8 times as fast as 16 shuffles. Hue is twice as fast as with 256 bits.
 
 use std::arch::x86_64::*;
 
@@ -65,11 +65,11 @@ fn each_block(pixels: &mut [u8], function: impl Fn(__m512i) -> __m512i) {
     }
 }
 
-/// As for AVX2, sixteen pixels at a time.
+/// Like the AVX2 kernel, sixteen pixels at a time.
 ///
 /// # Safety
 ///
-/// Needs AVX-512 F and BW, and what AVX2 needs.
+/// Needs AVX-512 F and BW, and the instructions of the AVX2 kernel.
 #[target_feature(enable = "avx512f,avx512bw,avx2,fma")]
 pub(super) unsafe fn hue(pixels: &mut [u8], shift: u8) {
     let mut blocks = pixels.chunks_exact_mut(64);
@@ -83,7 +83,7 @@ pub(super) unsafe fn hue(pixels: &mut [u8], shift: u8) {
         // SAFETY: as above.
         unsafe { _mm512_storeu_si512(block.as_mut_ptr().cast(), after) };
     }
-    // SAFETY: the caller promises what AVX2 needs.
+    // SAFETY: the caller guarantees the instructions of the AVX2 kernel.
     unsafe { avx2::hue(blocks.into_remainder(), shift) };
 }
 

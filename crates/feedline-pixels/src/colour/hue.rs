@@ -1,7 +1,7 @@
-//! Hue as Pillow turns it: to 8-bit HSV, a wrapping addition, and back. The round trip alone moves colours by a few
-//! levels; that is what torchvision does to PIL images, and what published recipes were trained with.
+//! Hue as Pillow changes it: to 8-bit HSV, a wrapping addition, and back. The round trip alone changes colours by a few
+//! levels; torchvision does the same to PIL images, and published recipes were trained with it.
 
-/// Turns the hue of all pixels by `shift` 256ths of the circle.
+/// Rotates the hue of all pixels by `shift` 256ths of the circle.
 pub(super) fn hue(pixels: &mut [u8], shift: u8) {
     for pixel in pixels.chunks_exact_mut(4) {
         let (angle, saturation, value) = to_hsv(pixel[0], pixel[1], pixel[2]);
@@ -10,7 +10,7 @@ pub(super) fn hue(pixels: &mut [u8], shift: u8) {
     }
 }
 
-/// Where Pillow computes in double precision and rounds to single, so does this.
+/// Computes in double precision and rounds to single where Pillow does.
 #[inline]
 fn to_hsv(red: u8, green: u8, blue: u8) -> (u8, u8, u8) {
     let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));

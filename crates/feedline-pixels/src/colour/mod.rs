@@ -1,4 +1,4 @@
-//! Operations that look at one pixel at a time: tables, blends with grey, hue. They run on finished rows while those are
+//! Operations on single pixels: tables, blends with grey, hue. They run on finished rows while those are
 //! in the cache. Arithmetic is Pillow's, which torchvision uses on PIL images: 8 bits in, single precision, truncated.
 
 mod hue;
@@ -13,35 +13,35 @@ use crate::CpuLevel;
 use crate::cpu::dispatch;
 use crate::point::Point;
 
-/// What becomes of each byte of each channel.
+/// A table from byte to byte, for all channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table(pub(crate) [u8; 256], Form);
 
 impl Table {
-    /// The table of a function of the byte.
+    /// Creates the table of a function of the byte.
     pub fn of(function: impl Fn(u8) -> u8) -> Self {
         Table::new(std::array::from_fn(|x| function(x as u8)))
     }
 
-    /// The table with these entries.
+    /// Creates a table with these entries.
     pub fn new(entries: [u8; 256]) -> Self {
         Table(entries, Form::of(&entries))
     }
 
-    /// First this one, then `next`.
+    /// Applies this table, then `next`.
     pub fn then(&self, next: &Table) -> Table {
         Table::new(self.0.map(|x| next.0[x as usize]))
     }
 }
 
-/// Tables that a vector of bytes computes faster than it looks them up.
+/// Tables that are faster to compute than to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `(x & keep) ^ flip`: posterise, invert.
     Bits { keep: u8, flip: u8 },
     /// `x ^ 255` from this value on: solarise.
     Solarise(u8),
-    /// Everything else.
+    /// Any other table.
     Any,
 }
 
@@ -54,7 +54,7 @@ impl Form {
         if is(&|x| (x & keep) ^ flip) {
             return Form::Bits { keep, flip };
         }
-        // Values below the threshold stay, so the first that does not is it.
+        // Values below the threshold are unchanged, so the first changed one is the threshold.
         let first = (0..=255).find(|x: &u8| table[*x as usize] != *x).unwrap_or(0);
         if is(&|x| if x >= first { !x } else { x }) { Form::Solarise(first) } else { Form::Any }
     }
@@ -66,7 +66,7 @@ pub(crate) fn blend(from: i32, to: i32, factor: f32) -> u8 {
     truncated(from as f32 + factor * (to - from) as f32)
 }
 
-/// A float as a byte: clamped, then truncated.
+/// Converts a float to a byte: clamped, then truncated.
 #[inline(always)]
 #[expect(clippy::manual_clamp, reason = "`clamp` keeps a NaN")]
 pub(crate) fn truncated(value: f32) -> u8 {
@@ -89,17 +89,17 @@ pub(crate) fn grey(red: u32, green: u32, blue: u32) -> u32 {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RowOp {
-    /// Every byte through a table: brightness, gamma, invert, posterise, solarise.
+    /// Maps every byte through a table: brightness, gamma, invert, posterise, solarise.
     Table(Table),
-    /// Blended with its own grey: 0 is grey, 1 the pixel as it is.
+    /// Blends with the pixel's grey: 0 is grey, 1 the unchanged pixel.
     Saturation(f32),
     /// Grey in all channels.
     Grey,
-    /// Turned by this many 256ths of the colour circle, through 8-bit HSV.
+    /// Rotates the hue by this many 256ths of the colour circle, through 8-bit HSV.
     Hue(u8),
     /// Channel `i` of the result is channel `order[i]`.
     Permute([u8; 3]),
-    /// One of the others.
+    /// One of the less common operations.
     Point(Point),
 }
 
@@ -118,12 +118,12 @@ impl RowOp {
 }
 
 impl RowOp {
-    /// Whether [`apply_packed`](Self::apply_packed) knows it.
+    /// Whether [`apply_packed`](Self::apply_packed) supports the operation.
     pub(crate) fn takes_packed(&self) -> bool {
         matches!(self, RowOp::Table(_) | RowOp::Grey | RowOp::Saturation(_))
     }
 
-    /// Applies it to pixels of three bytes on their way to `out`.
+    /// Applies the operation to pixels of three bytes and writes them to `out`.
     pub(crate) fn apply_packed(&self, level: CpuLevel, source: &[u8], out: &mut [u8]) {
         assert_eq!(source.len(), out.len());
         match self {
@@ -140,7 +140,7 @@ impl RowOp {
     }
 }
 
-/// Every byte through a table, in the way that is fastest for what the table does.
+/// Maps every byte through a table, in the fastest way for this table.
 fn look_up(level: CpuLevel, bytes: &mut [u8], table: &Table) {
     match table.1 {
         Form::Bits { keep: 255, flip: 0 } => {}
@@ -150,12 +150,12 @@ fn look_up(level: CpuLevel, bytes: &mut [u8], table: &Table) {
     }
 }
 
-/// The first three bytes of every four, each through a table of its own.
+/// Maps the first three bytes of every four, each through its own table.
 pub(crate) fn look_up_channels(level: CpuLevel, pixels: &mut [u8], tables: &[Table; 3]) {
     dispatch!(avx512: level, tables(pixels, tables));
 }
 
-/// The least and the most of each of the first three channels of pixels of four bytes.
+/// Minimum and maximum of each of the first three channels of pixels of four bytes.
 pub(crate) fn extremes(level: CpuLevel, pixels: &[u8], found: &mut [[u8; 2]; 3]) {
     let [least, most] = dispatch!(level, extremes(pixels));
     for (channel, [low, high]) in found.iter_mut().enumerate() {
@@ -262,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Two turns of every colour there is: where Pillow computes in double precision, vectors find another way.
+    /// Two rotations of every possible colour: where Pillow uses double precision, the vector kernels compute
+    /// differently.
     #[test]
     fn every_colour_turns_alike() {
         let mut expected = vec![0; 256 * 256 * 4];

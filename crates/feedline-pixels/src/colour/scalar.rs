@@ -1,4 +1,4 @@
-//! The reference. Bodies are inlined into `avx2`, where the compiler makes vectors of the same arithmetic.
+//! The reference. It is inlined into `avx2`, where the compiler vectorises the same arithmetic.
 
 pub(super) use super::hue::hue;
 use super::{Table, blend, grey};
@@ -85,7 +85,7 @@ pub(super) fn tables(pixels: &mut [u8], [red, green, blue]: &[Table; 3]) {
 
 #[inline(always)]
 pub(super) fn grey_sum(pixels: &[u8]) -> u64 {
-    // 32 bits hold the greys of 16 million pixels; rows have fewer, and longer ones are cut.
+    // 32 bits are enough for the greys of 16 million pixels; longer rows are split.
     let part = |pixels: &[u8]| {
         let grey = |pixel: &[u8]| grey(pixel[0].into(), pixel[1].into(), pixel[2].into());
         u64::from(pixels.chunks_exact(4).map(grey).sum::<u32>())
@@ -93,7 +93,7 @@ pub(super) fn grey_sum(pixels: &[u8]) -> u64 {
     pixels.chunks(1 << 16).map(part).sum()
 }
 
-/// The least and the most of every 32nd byte.
+/// Minimum and maximum of every 32nd byte.
 #[inline(always)]
 pub(super) fn extremes(pixels: &[u8]) -> [[u8; 32]; 2] {
     let (mut least, mut most) = ([255; 32], [0; 32]);

@@ -8,8 +8,8 @@ use crate::jpeg::idct::Block;
 use crate::{Error, Result, turbo};
 
 /// Packs the coefficients of a JPEG. Progressive and arithmetic files are transcoded first, which keeps their
-/// coefficients; CMYK, 12-bit and lossless ones, and files that libjpeg reads only with warnings, are refused: keep
-/// those as they are.
+/// coefficients. CMYK, 12-bit and lossless files, and those that libjpeg reads only with warnings, are refused: store
+/// those unchanged.
 pub fn encode(bytes: &[u8], pixel_limit: u64) -> Result<Vec<u8>> {
     let read = if let Ok(read) = coefficients::read(bytes, pixel_limit) {
         read
@@ -60,7 +60,7 @@ fn header(frame: &Frame, orientation: u8) -> Vec<u8> {
     out
 }
 
-/// Rows 0–3 (part 0) or 4–7 (part 1) of all blocks, by segment, with the table of offsets before them.
+/// Rows 0–3 (part 0) or 4–7 (part 1) of all blocks, by segment, after a table of offsets.
 fn append_part(out: &mut Vec<u8>, frame: &Frame, blocks: &[Block], part: usize) -> Option<()> {
     let row = frame.mcus_across * frame.blocks_per_mcu;
     let segments = blocks.chunks(row).flat_map(|row| row.chunks(SEGMENT * frame.blocks_per_mcu));
@@ -108,7 +108,7 @@ fn append_half(out: &mut Vec<u8>, block: &Block, part: usize) {
     for (row, coefficients) in block[part * 32..part * 32 + 32].chunks_exact(8).enumerate() {
         let mut mask = 0u8;
         for (column, &value) in coefficients.iter().enumerate() {
-            // The DC coefficient has its own part; what does not fit a byte is already in the list.
+            // The DC coefficient has its own part; values that do not fit in a byte are already in the list.
             let dc = part == 0 && row == 0 && column == 0;
             if let (false, Ok(small @ (i8::MIN..=-1 | 1..))) = (dc, i8::try_from(value)) {
                 mask |= 1 << column;

@@ -1,7 +1,7 @@
-//! The `dct` encoding: a JPEG's quantised coefficients without their entropy coding, laid out for speed.
+//! The `dct` encoding: a JPEG's quantised coefficients without their entropy coding, in a layout for speed.
 //!
-//! About twice the JPEG's size, and decodes to exactly its pixels without any Huffman decoding. Any region is reached
-//! directly, and a scaled decode reads only the front of the file.
+//! About twice the JPEG's size. It decodes to exactly the JPEG's pixels without any Huffman decoding. Every region can
+//! be read directly, and a scaled decode reads only the front of the file.
 //!
 //! # Layout (version 1, little-endian)
 //!
@@ -14,20 +14,21 @@
 //! | 12–17 | horizontal and vertical sampling factor of each component |
 //! | 18 | EXIF orientation |
 //! | 19–23 | zero |
-//! | 24–35 | where the DC part, the low part and the file end |
+//! | 24–35 | end of the DC part, of the low part and of the file |
 //! | 36–419 | quantisation table of each component, 64 16-bit values in natural order |
 //! | 420– | **DC part**: the DC coefficient of every block, 16 bits, in MCU order |
 //! | | **low part**: offsets of all segments (32 bits each, and the end), then rows 0–3 of their blocks |
 //! | | **high part**: the same with rows 4–7 |
 //!
-//! A segment is `SEGMENT` MCUs of one MCU row (fewer at the right edge). It starts with a count of coefficients that do
-//! not fit a byte (16 bits), five bytes for each (block 16, place 8, value 16), then its blocks in MCU order, each in the
-//! form that `expand` describes. Place 0 of the low part is the DC coefficient's and stays empty.
+//! A segment is `SEGMENT` MCUs of one MCU row (fewer at the right edge). It starts with the number of coefficients that
+//! do not fit in a byte (16 bits), five bytes for each (block 16, place 8, value 16), then its blocks in MCU order,
+//! each in the form that `expand` describes. Place 0 of the low part is reserved for the DC coefficient and stays
+//! empty.
 //!
-//! Scaled decodes keep as many frequencies as they give samples: at a half the lowest 4 × 4, which are in the DC and low
-//! parts, at a quarter 2 × 2, at an eighth the DC part alone. (libjpeg's scaled decode folds higher frequencies in; here
-//! they are left out, of chroma as of luma, which is the better filter for luma and leaves chroma subsampled. Full-size
-//! pixels are identical.)
+//! Scaled decodes use as many frequencies as they produce samples: at a half the lowest 4 × 4, which are in the DC and
+//! low parts, at a quarter 2 × 2, at an eighth only the DC part. (libjpeg's scaled decode folds in higher frequencies;
+//! here they are left out for luma and chroma, which is the better filter for luma and leaves chroma subsampled.
+//! Full-size pixels are identical.)
 
 pub mod compact;
 mod encode;
@@ -48,10 +49,10 @@ const CODEC: &str = "dct";
 const VERSION: u8 = 1;
 const HEADER: usize = 420;
 
-/// MCUs in a segment.
+/// Number of MCUs in a segment.
 const SEGMENT: usize = 8;
 
-/// What a `dct` or [`compact`] file says of itself.
+/// Header of a `dct` or [`compact`] file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DctHeader {
@@ -59,7 +60,7 @@ pub struct DctHeader {
     pub size: Size,
     /// EXIF orientation of the JPEG, 1 to 8.
     pub orientation: u8,
-    /// How many bytes from the start a decode at scales 1/8, 1/2 and 1/1 needs (1/4 as 1/2).
+    /// Number of bytes from the start that a decode at scales 1/8, 1/2 and 1/1 needs (1/4 as 1/2).
     pub prefix: [u32; 3],
 }
 
@@ -128,7 +129,7 @@ impl<'a> File<'a> {
         Ok(File { frame, orientation: header[18].clamp(1, 8), ends, bytes })
     }
 
-    /// The bytes between two of the parts' ends.
+    /// The bytes between the ends of two parts.
     fn part(&self, from: u32, to: u32) -> Result<&'a [u8]> {
         self.bytes.get(from as usize..to as usize).ok_or_else(|| Error::Truncated {
             codec: CODEC,
@@ -158,25 +159,25 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// A decoder with the best kernels of this machine.
+    /// Creates a decoder with the best kernels of this machine.
     pub fn new() -> Self {
         Self::with_level(CpuLevel::detect())
     }
 
-    /// A decoder that uses the kernels of `level`, which must be [available](CpuLevel::available) here.
+    /// Creates a decoder with the kernels of `level`, which must be [available](CpuLevel::available) here.
     pub fn with_level(level: CpuLevel) -> Self {
         let level = if CpuLevel::available().contains(&level) { level } else { CpuLevel::Scalar };
         Decoder { level, pixel_limit: DEFAULT_PIXEL_LIMIT, pipeline: Pipeline::default(), strip: Vec::new() }
     }
 
-    /// Refuses images of more pixels than this before taking memory for them.
+    /// Refuses images of more pixels than this before allocating memory for them.
     pub fn with_pixel_limit(mut self, limit: u64) -> Self {
         self.pixel_limit = limit;
         self
     }
 
-    /// Decodes the box `region` (in pixels of the image at `scale`) and hands its rows to `sink` in strips, top to
-    /// bottom, each row once. `bytes` may end where [`DctHeader::prefix`] says that this scale's needs end.
+    /// Decodes the box `region` (in pixels of the image at `scale`) and passes its rows to `sink` in strips, top to
+    /// bottom, each row once. `bytes` may end at the [`DctHeader::prefix`] of this scale.
     pub fn decode_region(
         &mut self,
         bytes: &[u8],
@@ -193,7 +194,7 @@ impl Decoder {
         done
     }
 
-    /// As [`Decoder::decode_region`], into an image of the region's size.
+    /// Like [`Decoder::decode_region`], into an image of the region's size.
     pub fn decode_into(
         &mut self,
         bytes: &[u8],
@@ -202,7 +203,7 @@ impl Decoder {
         out: &mut ImageMut<'_>,
     ) -> Result<()> {
         if out.size != region.size() {
-            return Err(Error::Misuse("the output has not the size of the region".into()));
+            return Err(Error::Misuse("the output does not have the size of the region".into()));
         }
         ImageMut::new(out.bytes, out.size, out.stride, out.layout)?.layout.check_colour()?;
         let mut target = ImageTarget { image: out };
@@ -261,10 +262,10 @@ struct Segments<'a> {
     blocks_per_mcu: usize,
     per_row: usize,
     dc: &'a [u8],
-    /// Low and high part, as far as the scale needs them, with the number of segments each lists.
+    /// Low and high part, if the scale needs them, with the number of segments in each.
     parts: [Option<&'a [u8]>; 2],
     count: usize,
-    /// Frequencies to keep in each direction.
+    /// Number of frequencies to keep in each direction.
     keep: usize,
 }
 
@@ -286,7 +287,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Fills the four rows that a part holds of the blocks of one segment, from its first block on.
+    /// Fills four rows of one segment's blocks from a part, starting with the first block.
     fn expand(&self, part: usize, segment: usize, blocks: &mut [Block]) -> Option<()> {
         let Some(bytes) = self.parts[part] else {
             let rows = part * 32..part * 32 + 32;
@@ -296,7 +297,7 @@ impl<'a> Segments<'a> {
             return Some(());
         };
         let from = long(bytes, 4 * segment) as usize;
-        // Reads may run over the segment's end into the next or the padding, never past the part.
+        // Reads may continue past the segment's end into the next one or the padding, but never past the part.
         let data = bytes.get(4 * (self.count + 1)..)?.get(from..)?;
         let escapes = usize::from(short(data.get(..2)?, 0));
         let rest = data.get(2 + 5 * escapes..)?;

@@ -1,5 +1,5 @@
-//! Any small kernel over an image, edges mirrored without repeating the outermost pixel: motion blur, defocus. OpenCV's
-//! `filter2D` for bytes.
+//! Convolution with any small kernel: motion blur, defocus. Edges are mirrored without repeating the outermost pixel,
+//! like OpenCV's `filter2D` for bytes.
 
 mod scalar;
 
@@ -9,21 +9,21 @@ mod avx2;
 use crate::cpu::dispatch;
 use crate::{CpuLevel, Error, ImageMut, ImageRef, Result, fit};
 
-/// Weights of the pixels around each.
+/// Weights of the pixels around each pixel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Columns: odd.
+    /// Number of columns; odd.
     pub width: u32,
-    /// Rows: odd.
+    /// Number of rows; odd.
     pub height: u32,
-    /// Row by row.
+    /// Weights, row by row.
     pub weights: Vec<f32>,
 }
 
-/// Rows that a filter needs, kept for the next.
+/// Scratch rows of a filter.
 #[derive(Debug, Default)]
 pub(crate) struct Wide {
-    /// The last rows as floats with mirrored margins: as many as the kernel is high.
+    /// The last rows as floats with mirrored margins; as many as the kernel's height.
     rows: Vec<f32>,
     sums: Vec<f32>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn filter(
 ) -> Result<()> {
     let Kernel { width, height, weights } = kernel;
     if width % 2 == 0 || height % 2 == 0 || weights.len() as u64 != u64::from(*width) * u64::from(*height) {
-        return Err(Error::Misuse(format!("{} weights are no kernel of {width}x{height}", weights.len())));
+        return Err(Error::Misuse(format!("{} weights are not a kernel of {width}x{height}", weights.len())));
     }
     let (radius, kept) = (i64::from(height / 2), *height as usize);
     let columns = from.size.width as usize;
@@ -46,7 +46,7 @@ pub(crate) fn filter(
     fit(&mut wide.sums, columns * 4, 0.0)?;
     let Wide { rows, sums } = wide;
     let place = |row: i64| row.rem_euclid(kept as i64) as usize * padded;
-    // Rows are widened once, each at the place of its number; above and below the image those are mirrored ones.
+    // Each row is converted once, into the slot of its number; rows above and below the image are mirrored.
     for row in -radius..radius {
         widen(from, row, width / 2, &mut rows[place(row)..][..padded]);
     }
@@ -63,7 +63,7 @@ pub(crate) fn filter(
     Ok(())
 }
 
-/// Row number `row` (mirrored, where there is none) as floats, with `margin` mirrored pixels on both sides.
+/// Row number `row` (mirrored outside the image) as floats, with `margin` mirrored pixels on both sides.
 fn widen(from: ImageRef<'_>, row: i64, margin: u32, line: &mut [f32]) {
     let source = from.row(mirrored(row, from.size.height));
     let (first, count) = (margin as usize * 4, source.len());
@@ -77,7 +77,7 @@ fn widen(from: ImageRef<'_>, row: i64, margin: u32, line: &mut [f32]) {
     }
 }
 
-/// The row or column that shows at `at`, mirrored as often as it takes.
+/// The row or column for position `at`, mirrored as often as needed.
 pub(crate) fn mirrored(at: i64, length: u32) -> u32 {
     let period = (2 * (i64::from(length) - 1)).max(1);
     let at = at.rem_euclid(period);

@@ -8,7 +8,7 @@ pub(super) fn add(values: &[f32], weight: f32, sums: &mut [f32]) {
     }
 }
 
-/// Sums as bytes: half to even, clamped.
+/// Converts sums to bytes: half to even, clamped.
 #[inline(always)]
 pub(super) fn round(sums: &[f32], bytes: &mut [u8]) {
     for (byte, sum) in bytes.iter_mut().zip(sums) {

@@ -1,5 +1,5 @@
-//! Operations that must see every pixel before they can change one: contrast (the mean grey), equalise and autocontrast
-//! (the histogram). What they do then is a table per channel.
+//! Operations that need all pixels before they can change one: contrast (the mean grey), equalise and autocontrast
+//! (the histogram). They then apply a table per channel.
 
 use crate::colour::{self, RowOp, Table, blend};
 use crate::point::tensor_grey;
@@ -10,7 +10,7 @@ struct Histogram([[u32; 256]; 3]);
 
 impl Histogram {
     fn of(image: &mut ImageMut<'_>) -> Self {
-        // Two tables by turns: neighbours are often equal, and a count that was just written cannot be read at once.
+        // Two tables in alternation: neighbours are often equal, and reading a count that was just written would stall.
         let mut counts = [[[0u32; 256]; 3]; 2];
         for y in 0..image.size.height {
             let (pairs, rest) = image.row_mut(y).as_chunks::<8>();
@@ -33,7 +33,7 @@ impl Histogram {
     }
 }
 
-/// Blends with the image's mean grey, which Pillow rounds to a whole number first.
+/// Blends with the image's mean grey, which Pillow rounds to an integer first.
 pub(crate) fn contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor: f32) {
     let pixels = image.size.area().max(1) as f64;
     let sum: u64 = (0..image.size.height).map(|y| colour::grey_sum(level, image.row_mut(y))).sum();
@@ -44,7 +44,7 @@ pub(crate) fn contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor: f32) {
     }
 }
 
-/// The same as torchvision on tensors: the mean of truncated greys stays a float.
+/// Contrast as torchvision computes it on tensors: the mean of truncated greys stays a float.
 pub(crate) fn tensor_contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor: f32) {
     let pixels = image.size.area().max(1) as f64;
     let grey = |p: &[u8]| f64::from(tensor_grey([p[0], p[1], p[2]].map(f32::from)).floor());
@@ -57,7 +57,7 @@ pub(crate) fn tensor_contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor:
     }
 }
 
-/// Autocontrast as torchvision on tensors: single precision.
+/// Autocontrast as torchvision computes it on tensors: single precision.
 pub(crate) fn tensor_autocontrast(level: CpuLevel, image: &mut ImageMut<'_>) {
     let histogram = Histogram::of(image);
     let table = |counts: [u32; 256]| {
@@ -72,7 +72,7 @@ pub(crate) fn tensor_autocontrast(level: CpuLevel, image: &mut ImageMut<'_>) {
     apply(level, image, &histogram.0.map(table));
 }
 
-/// Spreads each channel's values so that their histogram becomes flat, as `PIL.ImageOps.equalize`.
+/// Changes each channel's values so that their histogram becomes flat, like `PIL.ImageOps.equalize`.
 pub(crate) fn equalize(level: CpuLevel, image: &mut ImageMut<'_>) {
     let histogram = Histogram::of(image);
     apply(level, image, &histogram.0.map(|counts| equal_table(&counts)));
@@ -93,7 +93,7 @@ fn equal_table(counts: &[u32; 256]) -> Table {
     }))
 }
 
-/// Stretches each channel to the whole range, as `PIL.ImageOps.autocontrast`.
+/// Stretches each channel to the whole range, like `PIL.ImageOps.autocontrast`.
 pub(crate) fn autocontrast(level: CpuLevel, image: &mut ImageMut<'_>) {
     let mut found = [[255, 0]; 3];
     for y in 0..image.size.height {

@@ -1,5 +1,4 @@
-//! What covers an image or lies behind it: boxes of one colour, and scenes (an image on a canvas, faded into a
-//! background).
+//! Boxes of one colour on an image, and scenes: an image on a canvas, blended with a background.
 
 mod scalar;
 
@@ -10,55 +9,55 @@ use crate::{Error, ImageMut, ImageRef, Region, Result, Size};
 /// Boxes of one colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boxes {
-    /// Where; what sticks out of the image is cut.
+    /// Places of the boxes; parts outside the image are cut.
     pub regions: Vec<Region>,
     /// Red, green, blue.
     pub fill: [u8; 3],
 }
 
-/// What lies behind an image.
+/// Background of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Background {
     /// Red, green, blue.
     Colour([u8; 3]),
     /// Noise whose power falls as 1/f^alpha.
     PowerLaw {
-        /// 0 is white noise, 2 as in natural images.
+        /// 0 is white noise, 2 is as in natural images.
         alpha: f32,
-        /// Channels of their own; else grey.
+        /// Whether each channel has its own noise; otherwise it is grey.
         coloured: bool,
-        /// Decides all values.
+        /// Seed of the noise.
         seed: u64,
         /// Means of the channels, in levels.
         mean: [f32; 3],
-        /// How far the lowest and highest value are from the mean, in levels.
+        /// Distance of the lowest and highest value from the mean, in levels.
         spread: [f32; 3],
     },
 }
 
-/// How an image goes over into its background, by distance from its middle.
+/// How an image is blended with its background, by distance from its centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fade {
-    /// Not at all: all of it shows.
+    /// Not at all: the image is opaque.
     None,
-    /// All of it up to `radius`, then a Gaussian fall.
+    /// Opaque up to `radius`, then a Gaussian decrease.
     Gaussian {
-        /// Pixels.
+        /// Radius in pixels.
         radius: f32,
         /// Standard deviation in pixels.
         sigma: f32,
     },
-    /// All of it up to `inner`, nothing from `outer` on, half a cosine between.
+    /// Opaque up to `inner`, transparent from `outer` on, half a cosine between.
     Cosine {
-        /// Pixels.
+        /// Inner radius in pixels.
         inner: f32,
-        /// Pixels.
+        /// Outer radius in pixels.
         outer: f32,
     },
 }
 
 impl Fade {
-    /// The image's share at this distance.
+    /// The image's weight at this distance.
     pub(crate) fn share(self, distance: f32) -> f32 {
         match self {
             Fade::None => 1.0,
@@ -79,17 +78,17 @@ impl Fade {
 pub struct Scene {
     /// Size of the result.
     pub canvas: Size,
-    /// Column and row of the image's corner; may lie outside.
+    /// Column and row of the image's corner; may be outside.
     pub corner: (i32, i32),
-    /// Behind the image.
+    /// Background behind the image.
     pub background: Background,
-    /// From one to the other.
+    /// Transition from image to background.
     pub fade: Fade,
-    /// How much of the image shows where it does: 1 all, 0 nothing.
+    /// Opacity of the image: 1 is opaque, 0 is invisible.
     pub opacity: f32,
 }
 
-/// Scratch, kept for the next.
+/// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct SceneScratch {
     spectrum: Spectrum,
@@ -124,7 +123,7 @@ pub(crate) fn compose(
     Ok(())
 }
 
-/// Blends an image of the same size in.
+/// Blends an image of the same size over `image`.
 pub(crate) fn overlay(overlay: &Overlay, image: &mut ImageMut<'_>) -> Result<()> {
     let area = image.size.area();
     if overlay.shares.len() as u64 != area || overlay.pixels.len() as u64 != 3 * area {

@@ -18,7 +18,7 @@ pub(super) fn cover(region: Region, [red, green, blue]: [u8; 3], image: &mut Ima
     }
 }
 
-/// A field from 0 to 1 as one channel.
+/// Writes a field from 0 to 1 as one channel.
 pub(super) fn write_channel(field: &[f32], channel: usize, mean: f32, spread: f32, to: &mut ImageMut<'_>) {
     let width = to.size.width as usize;
     for (y, row) in field.chunks_exact(width).enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn paste(scene: &Scene, from: ImageRef<'_>, to: &mut ImageMut<'_>) {
     }
 }
 
-/// Truncated, as NumPy's conversion to bytes does.
+/// Truncates, as NumPy's conversion to bytes does.
 pub(super) fn overlay(overlay: &Overlay, image: &mut ImageMut<'_>) {
     let width = image.size.width as usize;
     let (low, high) = (f32::from(overlay.clamp.0), f32::from(overlay.clamp.1));

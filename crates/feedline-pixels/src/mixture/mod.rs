@@ -11,7 +11,7 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// Begins with `weight` times these bytes.
+    /// Starts the sum with `weight` times these bytes.
     pub fn begin(&mut self, pixels: &[u8], weight: f32) -> Result<()> {
         fit(&mut self.sums, pixels.len(), 0.0)?;
         self.sums.fill(0.0);
@@ -19,7 +19,7 @@ impl Mixture {
         Ok(())
     }
 
-    /// Adds `weight` times these bytes, which are as many.
+    /// Adds `weight` times these bytes, which must have the same length.
     pub fn add(&mut self, pixels: &[u8], weight: f32) {
         assert_eq!(pixels.len(), self.sums.len(), "images of one size are mixed");
         scalar::add(&mut self.sums, pixels, weight);

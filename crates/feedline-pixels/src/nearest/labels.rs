@@ -1,10 +1,9 @@
-//! Numbers moved straight to where they belong: class indices of a source of one, two or four bytes per pixel become
-//! elements of a batch's row in one pass.
+//! Writes class indices of one, two or four bytes per pixel as elements of a batch's row, in one pass.
 
 use super::Nearest;
 use crate::{Error, Geometry, ImageRef, Result, Size};
 
-/// What numbers are in the result.
+/// Number type of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelType {
     /// One byte.
@@ -82,7 +81,7 @@ impl Nearest {
         Ok(())
     }
 
-    /// The columns of the result that show the source: they lie together.
+    /// The columns of the result that show the source; they are contiguous.
     fn inside_columns(&self) -> std::ops::Range<usize> {
         let first = self.columns.iter().position(Option::is_some).unwrap_or(0);
         let last = self.columns.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -112,7 +111,7 @@ impl Nearest {
                 continue;
             };
             if made == Some(row) {
-                // Enlarged: the row above shows the same source row.
+                // When enlarging: the row above has the same source row.
                 line.copy_from_slice(&before[(at - 1) * width..]);
                 continue;
             }
@@ -149,13 +148,13 @@ fn gather<const FROM: usize, const TO: usize>(
     }
 }
 
-/// Writes dense numbers of one, two or four bytes as numbers of type `kind`.
+/// Converts dense numbers of one, two or four bytes to numbers of type `kind`.
 pub fn widen_labels(from: ImageRef<'_>, kind: LabelType, out: &mut [u8]) -> Result<()> {
     let whole = Geometry::identity(from.size);
     Nearest::default().resample_labels(&whole, from, 0, kind, out)
 }
 
-/// A number's bytes in the result.
+/// Bytes of a number in the result.
 trait Bytes<const N: usize> {
     fn bytes(self) -> [u8; N];
 }
@@ -186,7 +185,7 @@ fn check_room(size: Size, kind: LabelType, out: &[u8]) -> Result<()> {
 }
 
 fn narrow(bytes: usize, kind: LabelType) -> Error {
-    Error::Misuse(format!("numbers of {} bits do not fit {kind:?}; ask for a wider dtype", bytes * 8))
+    Error::Misuse(format!("numbers of {} bits do not fit in {kind:?}; use a wider dtype", bytes * 8))
 }
 
 #[cfg(test)]

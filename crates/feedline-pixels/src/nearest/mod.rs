@@ -1,6 +1,6 @@
-//! Geometry for pixels that must not be blended: class indices, 16-bit labels, floats. Every output pixel is a copy of one
-//! source pixel or the fill, for every [`PixelLayout`](crate::PixelLayout). Which one is what Pillow's nearest filter
-//! takes, as for images.
+//! Geometry for pixels that must not be blended: class indices, 16-bit labels, floats. Every output pixel is a copy of
+//! one source pixel or the fill, for every [`PixelLayout`](crate::PixelLayout). The source pixel is that of Pillow's
+//! nearest filter, as for images.
 
 mod labels;
 mod moves;
@@ -23,7 +23,7 @@ pub struct Nearest {
 }
 
 impl Nearest {
-    /// Crops, resizes, windows and mirrors `from` into `out`, which becomes dense pixels of the same layout. `fill` is
+    /// Crops, resizes, windows and mirrors `from` into `out`, as dense pixels of the same layout. `fill` is
     /// one pixel's bytes.
     pub fn resample(
         &mut self,
@@ -40,7 +40,7 @@ impl Nearest {
     fn find_places(&mut self, geometry: &Geometry, from: ImageRef<'_>) -> Result<()> {
         geometry.check()?;
         if geometry.image != from.size {
-            return Err(Error::Misuse("the image has another size than its geometry".into()));
+            return Err(Error::Misuse("the image does not have the size of its geometry".into()));
         }
         let Geometry { crop, resized, window, .. } = *geometry;
         let horizontal = Axis::new(Filter::Nearest, crop.width, resized.width);
@@ -69,7 +69,7 @@ impl Nearest {
         self.gather(from, output, &fill[..from.layout.bytes()], out)
     }
 
-    /// Warps, whatever the warp's own filter and fill are for images.
+    /// Warps with nearest, whatever filter and fill the warp has for images.
     pub fn warp(&mut self, warp: &Warp, from: ImageRef<'_>, fill: &[u8], out: &mut Vec<u8>) -> Result<Size> {
         let bytes = check_fill(from, fill)?;
         make_room(out, warp.output, bytes)?;
@@ -84,7 +84,7 @@ impl Nearest {
         Ok(warp.output)
     }
 
-    /// Turns a stored image upright.
+    /// Rotates a stored image upright.
     pub fn turn(&mut self, orientation: Orientation, from: ImageRef<'_>, out: &mut Vec<u8>) -> Result<Size> {
         let size = orientation.turn_size(from.size);
         if orientation == Orientation::Upright {
@@ -109,7 +109,7 @@ impl Nearest {
         Ok(output)
     }
 
-    /// Pixels of any size.
+    /// For pixels of any size.
     fn gather_large(&self, from: ImageRef<'_>, fill: &[u8], out: &mut [u8]) {
         let bytes = fill.len();
         for (row, line) in self.rows.iter().zip(out.chunks_exact_mut(self.columns.len() * bytes)) {
@@ -137,7 +137,7 @@ impl Nearest {
     }
 }
 
-/// Pixels of any size: where each comes from is found by warping the numbers of all pixels.
+/// For pixels of any size: finds each source place by warping the numbers of all pixels.
 fn warp_large(warp: &Warp, from: ImageRef<'_>, fill: &[u8], out: &mut [u8]) -> Result<()> {
     let (size, output) = (from.size, warp.output);
     // Places are counted from 1; 0 is outside.
@@ -160,7 +160,7 @@ fn warp_large(warp: &Warp, from: ImageRef<'_>, fill: &[u8], out: &mut [u8]) -> R
     Ok(())
 }
 
-/// The largest pixel: 255 numbers of four bytes.
+/// Size of the largest pixel: 255 numbers of four bytes.
 const MOST_BYTES: usize = 1020;
 
 /// One axis of a window.
@@ -171,7 +171,7 @@ struct Along {
 }
 
 impl Along {
-    /// The source place of each output place. `origin` is where the axis begins in the source, `resized` its length.
+    /// The source place of each output place. `origin` is the axis's start in the source, `resized` its length.
     fn places(
         &self,
         axis: Axis,
@@ -222,7 +222,7 @@ mod tests {
 
     const IMAGE: Size = Size::new(23, 17);
 
-    /// An image of which every pixel's bytes follow from its first three.
+    /// An image in which every pixel's bytes are computed from its first three.
     fn image(layout: PixelLayout) -> Vec<u8> {
         let pixel = |i: u32| (i.wrapping_mul(2654435761) >> 12).to_le_bytes();
         let whole = |i: u32| pixel(i).into_iter().cycle().take(layout.bytes());

@@ -1,5 +1,5 @@
-//! What whole-image operations do to pixels that must not be blended: places found by torch's rule, pieces in another
-//! order. And the way back: where a point of the source goes.
+//! Whole-image operations on pixels that must not be blended: sampling by torch's rule, patches in another
+//! order. Also the reverse: the new place of a point of the source.
 
 use super::{Nearest, check_fill, make_room};
 use crate::patches::{self, Patches};
@@ -7,8 +7,8 @@ use crate::sample::{self, Sample};
 use crate::{ImageMut, ImageRef, Result, Size, fit};
 
 impl Nearest {
-    /// Every pixel from the place that `sample` names, whatever its own filter is for images. Outside is `fill`, unless
-    /// edges or mirrors show there.
+    /// Takes every pixel from the place that `sample` gives, whatever its filter is for images. Outside is `fill`,
+    /// unless the border mode repeats or mirrors the image.
     pub fn sample(
         &mut self,
         op: &Sample,
@@ -31,7 +31,7 @@ impl Nearest {
         Ok(op.output)
     }
 
-    /// Square pieces in another order.
+    /// Moves square patches.
     pub fn shuffle(&mut self, patches: &Patches, from: ImageRef<'_>, out: &mut Vec<u8>) -> Result<Size> {
         let stride = from.size.width as usize * from.layout.bytes();
         fit(out, stride * from.size.height as usize, 0)?;
@@ -39,7 +39,7 @@ impl Nearest {
         Ok(from.size)
     }
 
-    /// Moves points, in pixels from the source's upper left corner, to where `op` shows them.
+    /// Moves points, in pixels from the source's upper left corner, to their place after `op`.
     pub fn move_points(&mut self, op: &Sample, points: &mut [(f64, f64)]) -> Result<()> {
         self.field.prepare(op)?;
         for point in points {

@@ -1,4 +1,5 @@
-//! Noise as a function of a seed and a place: no state, so that any part can be made alone and on any machine alike.
+//! Noise as a function of a seed and a place: no state, so any part can be computed alone, with the same result
+//! everywhere.
 
 mod scalar;
 
@@ -9,24 +10,24 @@ use crate::ImageMut;
 /// Noise that is added to every value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianNoise {
-    /// Decides all values.
+    /// Seed of the noise.
     pub seed: u64,
     /// Mean, in levels.
     pub mean: f32,
     /// Standard deviation, in levels.
     pub sigma: f32,
-    /// Clamp to 0..=255; else values wrap around.
+    /// Whether values are clamped to 0..=255; otherwise they wrap around.
     pub clip: bool,
 }
 
 /// Pixels that become black or white.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SaltAndPepper {
-    /// Decides which.
+    /// Seed that selects the pixels.
     pub seed: u64,
-    /// Share of all pixels.
+    /// Share of pixels that are changed.
     pub amount: f32,
-    /// Share of the changed ones that become white.
+    /// Share of the changed pixels that become white.
     pub salt: f32,
 }
 

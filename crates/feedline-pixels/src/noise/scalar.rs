@@ -13,7 +13,7 @@ pub(crate) fn bits(seed: u64, counter: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// 24 bits as a number from 0 up to 1.
+/// 24 bits as a number in [0, 1).
 #[inline(always)]
 pub(crate) fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (1.0 / (1 << 24) as f32)
@@ -27,13 +27,14 @@ fn quantiles() -> &'static [f32; STEPS + 1] {
     TABLE.get_or_init(|| std::array::from_fn(|i| quantile(i as f64 / STEPS as f64) as f32))
 }
 
-/// A normal value from 32 uniform bits: between the table's quantiles on a straight line, in the outermost steps exact.
+/// A normal value from 32 uniform bits: interpolated linearly between the table's quantiles, exact in the outermost
+/// steps.
 #[inline(always)]
 pub(crate) fn normal(bits: u32) -> f32 {
     normal_by(quantiles(), bits)
 }
 
-/// The same, with the table at hand.
+/// The same, with the table passed in.
 #[inline(always)]
 fn normal_by(table: &[f32; STEPS + 1], bits: u32) -> f32 {
     let (step, rest) = ((bits >> 22) as usize, bits & ((1 << 22) - 1));
@@ -44,7 +45,7 @@ fn normal_by(table: &[f32; STEPS + 1], bits: u32) -> f32 {
     table[step] + (table[step + 1] - table[step]) * share
 }
 
-/// Apart, so that the usual way stays short.
+/// A separate function, so that the common path stays short.
 #[cold]
 fn tail(bits: u32) -> f32 {
     quantile((f64::from(bits) + 0.5) / (1u64 << 32) as f64) as f32

@@ -1,11 +1,11 @@
-//! 256-bit kernels for x86-64 with AVX2, FMA and F16C: eight pixels a step.
+//! 256-bit kernels for x86-64 with AVX2, FMA and F16C: eight pixels per step.
 
 use std::arch::x86_64::*;
 
 use super::scalar::write_element;
 use super::{Affine, Dtype};
 
-/// Pixels per step.
+/// Number of pixels per step.
 const STEP: usize = 8;
 
 /// # Safety
@@ -56,13 +56,13 @@ struct Single;
 struct Half;
 struct Brain;
 
-// Not streamed past the caches, though a batch is larger than they are: `_mm256_stream_ps` took the resize and normalise
-// of a 224 × 224 image from 95 to 140 µs (Zen 3, three planes at once).
+// Not streamed past the caches, although a batch is larger than they are: `_mm256_stream_ps` slowed the resize and
+// normalise of a 224 × 224 image from 95 to 140 µs (Zen 3, three planes at once).
 impl Store for Single {
     const BYTES: usize = 4;
     #[inline(always)]
     unsafe fn store(values: __m256, out: *mut u8) {
-        // SAFETY: the caller promises eight elements.
+        // SAFETY: the caller guarantees eight elements.
         unsafe { _mm256_storeu_ps(out.cast(), values) };
     }
 }
@@ -71,7 +71,7 @@ impl Store for Half {
     const BYTES: usize = 2;
     #[inline(always)]
     unsafe fn store(values: __m256, out: *mut u8) {
-        // SAFETY: the caller promises F16C and eight elements.
+        // SAFETY: the caller guarantees F16C and eight elements.
         unsafe { _mm_storeu_si128(out.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)) };
     }
 }
@@ -80,7 +80,7 @@ impl Store for Brain {
     const BYTES: usize = 2;
     #[inline(always)]
     unsafe fn store(values: __m256, out: *mut u8) {
-        // SAFETY: the caller promises AVX2 and eight elements.
+        // SAFETY: the caller guarantees AVX2 and eight elements.
         unsafe {
             let bits = _mm256_castps_si256(values);
             let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
@@ -102,7 +102,7 @@ unsafe fn float_planes<S: Store>(pixels: *const u8, count: usize, affine: &Affin
     let add = affine.add.map(|value| _mm256_set1_ps(value));
     let byte = _mm256_set1_epi32(0xFF);
     for x in (0..count).step_by(STEP) {
-        // SAFETY: the caller promises `count` pixels and elements.
+        // SAFETY: the caller guarantees `count` pixels and elements.
         unsafe {
             let four = _mm256_loadu_si256(pixels.add(4 * x).cast());
             let channels = [
@@ -125,12 +125,12 @@ unsafe fn float_planes<S: Store>(pixels: *const u8, count: usize, affine: &Affin
 #[target_feature(enable = "avx2")]
 #[inline]
 unsafe fn byte_planes(pixels: *const u8, count: usize, planes: [*mut u8; 3]) {
-    // In each half: r0-3 g0-3 b0-3 x0-3; then the halves' fours side by side.
+    // In each half: r0-3 g0-3 b0-3 x0-3; then the fours of both halves side by side.
     let gather =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     let join = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for x in (0..count).step_by(STEP) {
-        // SAFETY: the caller promises `count` pixels and elements.
+        // SAFETY: the caller guarantees `count` pixels and elements.
         unsafe {
             let four = _mm256_shuffle_epi8(_mm256_loadu_si256(pixels.add(4 * x).cast()), gather);
             let joined = _mm256_permutevar8x32_epi32(four, join);
@@ -167,7 +167,7 @@ pub(super) unsafe fn write_packed(pixels: &[u8], dtype: Dtype, affine: &Affine, 
     }
 }
 
-/// Eight pixels are 24 elements, three vectors; each takes its bytes from the 16 that hold them.
+/// Eight pixels are 24 elements, three vectors; each takes its bytes from the 16 that contain them.
 ///
 /// # Safety
 ///
@@ -175,7 +175,7 @@ pub(super) unsafe fn write_packed(pixels: &[u8], dtype: Dtype, affine: &Affine, 
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 unsafe fn float_packed<S: Store>(pixels: *const u8, count: usize, affine: &Affine, row: *mut u8) -> usize {
-    /// First byte of the 16 that hold the elements of each vector.
+    /// First of the 16 bytes that contain the elements of each vector.
     const FROM: [usize; 3] = [0, 8, 16];
     let mut spread = [_mm256_setzero_si256(); 3];
     let mut multiply = [_mm256_setzero_ps(); 3];
@@ -198,7 +198,7 @@ unsafe fn float_packed<S: Store>(pixels: *const u8, count: usize, affine: &Affin
     }
     for x in (0..count).step_by(STEP) {
         for vector in 0..3 {
-            // SAFETY: 16 bytes from 0, 8 or 16 lie inside eight pixels; the caller promises the elements.
+            // SAFETY: 16 bytes from 0, 8 or 16 are inside eight pixels; the caller guarantees the elements.
             unsafe {
                 let four = _mm_loadu_si128(pixels.add(4 * x + FROM[vector]).cast());
                 let lanes = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(four), spread[vector]);
@@ -210,7 +210,7 @@ unsafe fn float_packed<S: Store>(pixels: *const u8, count: usize, affine: &Affin
     count
 }
 
-/// Drops every fourth byte; returns how many pixels it did. Stores are 16 bytes of which 12 count, so the last few
+/// Drops every fourth byte; returns the number of pixels done. Stores are 16 bytes of which 12 count, so the last few
 /// pixels are left to the caller.
 #[target_feature(enable = "avx2")]
 #[inline]

@@ -1,4 +1,4 @@
-//! Single precision to the two half types, to nearest, ties to even.
+//! Converts single precision to the two half types, to nearest, ties to even.
 
 /// IEEE binary16, as `vcvtps2ph` rounds.
 #[inline(always)]
@@ -7,14 +7,14 @@ pub(super) fn to_f16(value: f32) -> u16 {
     let sign = (bits >> 16) as u16 & 0x8000;
     let magnitude = bits & 0x7FFF_FFFF;
     if magnitude >= 0x7F80_0000 {
-        // Infinity, or NaN made quiet with its upper bits kept.
+        // Infinity, or a quiet NaN that keeps its upper bits.
         let nan = if magnitude > 0x7F80_0000 { 0x0200 | (magnitude >> 13) as u16 & 0x03FF } else { 0 };
         return sign | 0x7C00 | nan;
     }
     if magnitude < 0x3880_0000 {
         return sign | subnormal(magnitude);
     }
-    // Exponents are rebased from 127 to 15; a carry out of the fraction moves to the exponent as it should.
+    // Exponents are rebased from 127 to 15; a carry from the fraction moves into the exponent, as it should.
     let rounded = (magnitude - (112 << 23) + 0x0FFF + (magnitude >> 13 & 1)) >> 13;
     sign | rounded.min(0x7C00) as u16
 }

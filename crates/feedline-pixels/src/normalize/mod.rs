@@ -1,4 +1,4 @@
-//! The output stage: rows of pixels become rows of a tensor. Values, type and layout; flips are done before.
+//! The output stage: writes rows of pixels as rows of a tensor (values, type and layout). Flips are done before.
 //!
 //! **Values.** torchvision computes `(x / 255 - mean) / std` with three roundings; here it is `x · a + b` with
 //! `a = 1 / (255 · std)` and `b = -mean / std` (from double precision) and one fused rounding. With ImageNet's numbers
@@ -64,7 +64,7 @@ impl Normalise {
     pub const IMAGENET: Normalise = Normalise { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
 }
 
-/// What becomes of pixel values.
+/// How pixel values are written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finish {
     /// Order of dimensions.
@@ -75,7 +75,7 @@ pub struct Finish {
     pub scale: bool,
     /// Then subtract and divide.
     pub normalise: Option<Normalise>,
-    /// Which channels are written. Grey is the first channel of pixels that are grey already.
+    /// Channels to write. Grey is the first channel of pixels that are already grey.
     pub channels: Channels,
 }
 
@@ -96,7 +96,7 @@ impl Finish {
         }
     }
 
-    /// Whether results are red, green and blue bytes side by side, as images lie.
+    /// Whether results are interleaved red, green and blue bytes, as in images.
     pub fn is_packed_bytes(&self) -> bool {
         self.dtype == Dtype::U8 && self.layout == TensorLayout::ChannelsLast && self.channels == Channels::Rgb
     }
@@ -115,7 +115,7 @@ impl Finish {
         }
     }
 
-    /// An error if the numbers make no sense together.
+    /// Returns an error if the values contradict each other.
     pub fn check(&self) -> Result<()> {
         if self.dtype == Dtype::U8 && (self.scale || self.normalise.is_some()) {
             return Err(Error::Misuse("uint8 output cannot be scaled or normalised".into()));
@@ -133,7 +133,7 @@ impl Finish {
     }
 
     /// Overwrites a box of a finished output of this size with `value(channel)`, called channel by channel, row by row,
-    /// whatever the layout.
+    /// in any layout.
     pub fn overwrite(
         &self,
         out: &mut [u8],
@@ -147,7 +147,7 @@ impl Finish {
         }
         let (count, bytes) = (self.channels.count(), self.dtype.bytes());
         let (width, height) = (size.width as usize, size.height as usize);
-        // From one element of a channel to the next, in elements.
+        // Distance between two elements of a channel, in elements.
         let (plane, step) = match self.layout {
             TensorLayout::ChannelsFirst => (width * height, 1),
             TensorLayout::ChannelsLast => (1, count),
@@ -211,7 +211,7 @@ impl Writer {
         Writer { level, layout, dtype, affine: finish.affine(), size, channels }
     }
 
-    /// Whether rows are red, green and blue bytes side by side.
+    /// Whether rows are interleaved red, green and blue bytes.
     pub(crate) fn is_packed_bytes(&self) -> bool {
         self.dtype == Dtype::U8 && self.layout == TensorLayout::ChannelsLast && self.channels == Channels::Rgb
     }
@@ -223,7 +223,7 @@ impl Writer {
         let row = width * self.dtype.bytes();
         assert_eq!(pixels.len(), width * 4);
         if self.channels == Channels::Grey {
-            // One plane lies the same way in both layouts.
+            // A single plane is the same in both layouts.
             let out = &mut out[y as usize * row..][..row];
             return dispatch!(self.level, write_grey(pixels, self.dtype, &self.affine, out));
         }

@@ -1,12 +1,12 @@
-//! 128-bit kernel for 64-bit Arm: floats in planes. Half types and packed rows take the reference, which the compiler
-//! vectorises well enough there; stable Rust has no half-precision conversion intrinsic to do better with.
+//! 128-bit kernel for 64-bit Arm: floats in planes. Half types and packed rows use the reference, which the compiler
+//! vectorises well enough there; stable Rust has no half-precision conversion intrinsic.
 
 use std::arch::aarch64::*;
 
 use super::scalar::{self, write_element};
 use super::{Affine, Dtype};
 
-/// Pixels per step.
+/// Number of pixels per step.
 const STEP: usize = 8;
 
 /// # Safety
@@ -47,7 +47,7 @@ unsafe fn store(bytes: uint8x8_t, affine: &Affine, channel: usize, out: *mut u8)
     for (index, half) in halves.into_iter().enumerate() {
         let add = vdupq_n_f32(affine.add[channel]);
         let value = vfmaq_n_f32(add, vcvtq_f32_u32(half), affine.multiply[channel]);
-        // SAFETY: the caller promises 32 bytes.
+        // SAFETY: the caller guarantees 32 bytes.
         unsafe { vst1q_u8(out.add(16 * index), vreinterpretq_u8_f32(value)) };
     }
 }

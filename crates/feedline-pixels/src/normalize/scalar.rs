@@ -21,7 +21,7 @@ pub(super) fn write_packed(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &m
     }
 }
 
-/// The first channel alone.
+/// Writes only the first channel.
 #[inline(always)]
 pub(super) fn write_grey(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &mut [u8]) {
     for (pixel, element) in pixels.chunks_exact(4).zip(row.chunks_exact_mut(dtype.bytes())) {
@@ -29,7 +29,7 @@ pub(super) fn write_grey(pixels: &[u8], dtype: Dtype, affine: &Affine, row: &mut
     }
 }
 
-/// Inlined into the vector kernels' remainders, where `mul_add` is one instruction rather than a call.
+/// Inlined into the remainder loops of the vector kernels, where `mul_add` is one instruction rather than a call.
 #[inline(always)]
 pub(super) fn write_element(byte: u8, dtype: Dtype, affine: &Affine, channel: usize, element: &mut [u8]) {
     let value = || f32::from(byte).mul_add(affine.multiply[channel], affine.add[channel]);

@@ -1,11 +1,11 @@
-//! Colour-opponent channels, as the early visual system has them: red against green, light against dark, blue against
+//! Colour-opponent channels, as in the early visual system: red against green, light against dark, blue against
 //! yellow, each a narrow Gaussian minus a wide one.
 
 mod scalar;
 
 use crate::{Error, Finish, ImageRef, Region, Result, fit};
 
-/// Which channels, and how wide their Gaussians are: centre and surround, in pixels.
+/// Selected channels, and the widths of their Gaussians: centre and surround, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Opponent {
     /// Two channels: long minus middle wavelengths, and the reverse.
@@ -14,22 +14,22 @@ pub struct Opponent {
     pub magno: (f32, f32),
     /// One channel: short wavelengths minus the others.
     pub konio: Option<(f32, f32)>,
-    /// Whether what is below zero becomes zero.
+    /// Whether negative values become zero.
     pub rectify: bool,
     /// Subtracted from each channel at the end.
     pub mean: [f32; 5],
-    /// Each channel is divided by it.
+    /// Divisor of each channel.
     pub std: [f32; 5],
 }
 
 impl Opponent {
-    /// How many channels it makes.
+    /// Number of channels.
     pub fn count(&self) -> usize {
         2 + 2 * usize::from(self.parvo.is_some()) + usize::from(self.konio.is_some())
     }
 }
 
-/// Makes them; owns the scratch memory.
+/// Computes opponent channels; owns the scratch memory.
 #[derive(Debug, Default)]
 pub struct OpponentRunner {
     cones: [Vec<f32>; 3],
@@ -40,10 +40,10 @@ pub struct OpponentRunner {
 }
 
 impl OpponentRunner {
-    /// Writes the channels of an image of four bytes per pixel as `finish` says, which has as many.
+    /// Writes the channels of an image of four bytes per pixel in the form of `finish`, which must have as many.
     pub fn run(&mut self, op: &Opponent, image: ImageRef<'_>, finish: &Finish, out: &mut [u8]) -> Result<()> {
         if finish.channels.count() != op.count() {
-            return Err(Error::Misuse("as many channels are made as are written".to_owned()));
+            return Err(Error::Misuse("the number of channels differs from the output's".to_owned()));
         }
         let area = image.size.area() as usize;
         for plane in &mut self.cones {

@@ -1,5 +1,5 @@
-//! More operations on single pixels: colour matrices, HSV in floats, tables per channel, and the tensor dialect of grey,
-//! saturation and hue.
+//! More operations on single pixels: colour matrices, HSV in floats, tables per channel, and torchvision's tensor
+//! version of grey, saturation and hue.
 
 mod scalar;
 
@@ -7,37 +7,37 @@ pub(crate) use scalar::tensor_grey;
 
 use crate::Table;
 
-/// One of them.
+/// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Point {
     /// `rows · (red, green, blue) + add`, in levels, rounded.
     Matrix {
-        /// A row per channel of the result.
+        /// One row per channel of the result.
         rows: [[f32; 3]; 3],
-        /// Per channel.
+        /// Added to each channel.
         add: [f32; 3],
     },
-    /// Through HSV in floats: hue turned, saturation and value multiplied.
+    /// Through HSV in floats: hue rotated, saturation and value multiplied.
     Hsv {
-        /// Part of the circle.
+        /// Rotation as a part of the circle.
         turn: f32,
-        /// Factor.
+        /// Factor of the saturation.
         saturation: f32,
-        /// Factor.
+        /// Factor of the value.
         value: f32,
     },
     /// A table per channel.
     Tables(Box<[Table; 3]>),
-    /// Grey as torchvision makes it of tensors: truncated.
+    /// Grey as torchvision computes it on tensors: truncated.
     TensorGrey,
-    /// Blended with that grey, truncated.
+    /// Blended with torchvision's grey, truncated.
     TensorSaturation(f32),
-    /// Hue turned through floats, as torchvision does to tensors.
+    /// Hue rotated in floats, as torchvision does on tensors.
     TensorHue(f32),
 }
 
 impl Point {
-    /// Applies it to pixels of four bytes.
+    /// Applies the operation to pixels of four bytes.
     pub(crate) fn apply(&self, pixels: &mut [u8]) {
         match self {
             Point::Matrix { rows, add } => scalar::matrix(pixels, rows, add),

@@ -54,7 +54,7 @@ pub(super) fn saturation(pixels: &mut [u8], factor: f32) {
     });
 }
 
-/// Scaled back with a factor just below 256, so that every level has an equal share of the range from 0 to 1.
+/// Scales back with a factor just below 256, so that every level has an equal share of the range from 0 to 1.
 pub(super) fn hue(pixels: &mut [u8], turn: f32) {
     each(pixels, |colour| {
         let [h, s, v] = to_hsv(colour.map(|level| level / 255.0));

@@ -1,12 +1,12 @@
-//! Through JPEG and back: the blocks and rings of a low quality.
+//! JPEG compression and decompression: the artefacts of a low quality.
 
 use crate::turbo::{self, Encoding};
 use crate::{Error, ImageMut, ImageRef, PixelLayout, Region, Result, fit};
 
-/// JPEG knows no longer side.
+/// Longest side of a JPEG.
 const LONGEST: u32 = 65_500;
 
-/// Writes what is left of `from` after compression with this quality, 4:2:0 as Pillow writes.
+/// Writes `from` after compression with this quality and decompression; 4:2:0, as Pillow writes.
 pub(crate) fn recompress(
     packed: &mut Vec<u8>,
     quality: u8,
@@ -14,7 +14,7 @@ pub(crate) fn recompress(
     to: &mut ImageMut<'_>,
 ) -> Result<()> {
     if from.size.width.max(from.size.height) > LONGEST {
-        return Err(Error::Misuse(format!("JPEG has no sides of more than {LONGEST} pixels")));
+        return Err(Error::Misuse(format!("a JPEG's sides have at most {LONGEST} pixels")));
     }
     let row = from.size.width as usize * 3;
     let pixels = if from.layout == PixelLayout::Rgb && from.stride == row {

@@ -1,5 +1,5 @@
-//! Sharpness as Pillow has it: a blend between the image and its 3 × 3 mean with a fivefold middle. The outermost rows
-//! and columns have no whole neighbourhood and stay as they are.
+//! Sharpness as in Pillow: a blend of the image and its 3 × 3 mean, whose centre has weight five. The outermost rows
+//! and columns have no complete neighbourhood and are not changed.
 
 mod scalar;
 
@@ -9,8 +9,8 @@ mod avx2;
 use crate::cpu::dispatch;
 use crate::{CpuLevel, ImageMut, ImageRef};
 
-/// Writes `from`, sharpened (`factor` above 1) or smoothed (below), to `to`, which has the same size and four bytes per
-/// pixel as well.
+/// Writes `from`, sharpened (`factor` above 1) or smoothed (below), to `to`, which also has four bytes per pixel and
+/// the same size.
 pub(crate) fn sharpen(level: CpuLevel, from: ImageRef<'_>, to: &mut ImageMut<'_>, factor: f32) {
     let (width, height) = (from.size.width as usize, from.size.height);
     for y in 0..height {

@@ -11,7 +11,7 @@ pub(super) fn blend_row([above, row, below]: [&[u8]; 3], factor: f32, out: &mut 
     for (at, out) in out.iter_mut().enumerate() {
         let middle = u16::from(row[at + 4]);
         let sum = three(above, at) + three(row, at) + three(below, at) + 4 * middle;
-        // The mean of 13 shares, rounded: there are no halves.
+        // The mean with 13 weights, rounded: there are no ties.
         let smooth = (2 * sum + 13) / 26;
         *out = blend(i32::from(smooth), i32::from(middle), factor);
     }

@@ -5,10 +5,10 @@ mod scalar;
 use crate::noise::{bits, normal};
 use crate::{Error, Result, Size, fit};
 
-/// The longest side of a field: its transform takes memory in proportion.
+/// Longest side of a field: the memory of its transform is proportional to it.
 const LONGEST: u32 = 1 << 13;
 
-/// Scratch for fields, kept for the next.
+/// Scratch memory for fields.
 #[derive(Debug, Default)]
 pub(crate) struct Spectrum {
     real: Vec<f32>,
@@ -17,7 +17,7 @@ pub(crate) struct Spectrum {
 }
 
 impl Spectrum {
-    /// Makes a field of this size, stretched from 0 to 1, into `field`.
+    /// Computes a field of this size, scaled to 0 to 1, into `field`.
     pub(crate) fn field(&mut self, size: Size, alpha: f32, seed: u64, field: &mut Vec<f32>) -> Result<()> {
         let side = size.width.max(size.height);
         if side > LONGEST {
@@ -39,7 +39,7 @@ impl Spectrum {
         Ok(())
     }
 
-    /// White noise, its waves weakened with frequency.
+    /// Draws white noise and attenuates it with frequency.
     fn draw(&mut self, width: usize, height: usize, alpha: f32, seed: u64) {
         let frequency = |at: usize, count: usize| at.min(count - at) as f32 / count as f32;
         for y in 0..height {

@@ -1,4 +1,4 @@
-//! The reference: a fast Fourier transform of two dimensions, sides powers of two.
+//! The reference: a two-dimensional fast Fourier transform whose sides are powers of two.
 
 pub(super) fn transform(
     real: &mut [f32],
@@ -16,7 +16,7 @@ pub(super) fn transform(
     }
 }
 
-/// One row or column.
+/// Transforms one row or column.
 fn one(
     real: &mut [f32],
     imaginary: &mut [f32],

@@ -1,4 +1,5 @@
-//! The same for x86-64 with AVX2: the four pixels around each of eight places are gathered, and blended channel by channel.
+//! The same for x86-64 with AVX2: gathers the four pixels around each of eight places and blends them channel by
+//! channel.
 
 use std::arch::x86_64::*;
 
@@ -21,7 +22,7 @@ pub(super) unsafe fn bilinear_affine(
     }
     let y = f64::from(y) + 0.5;
     let (across, down) = (RowTerm::new(map[0], map[1], map[2], y), RowTerm::new(map[3], map[4], map[5], y));
-    // SAFETY: the caller promises AVX2, and the image is reachable.
+    // SAFETY: the caller guarantees AVX2, and the image is reachable.
     unsafe { bilinear(from, fill, row, |x| [across.at(x), down.at(x)]) };
 }
 
@@ -68,11 +69,11 @@ pub(super) unsafe fn bilinear_perspective(
         let divisor = divisor.at(x);
         [_mm256_div_pd(across.at(x), divisor), _mm256_div_pd(down.at(x), divisor)]
     };
-    // SAFETY: the caller promises AVX2, and the image is reachable.
+    // SAFETY: the caller guarantees AVX2, and the image is reachable.
     unsafe { bilinear(from, fill, row, places) };
 }
 
-/// A row of pixels whose middles come from `places`.
+/// A row of pixels whose source places come from `places`.
 ///
 /// # Safety
 ///
@@ -99,7 +100,7 @@ unsafe fn bilinear(
         if _mm256_movemask_pd(_mm256_or_pd(low, high)) != 0 {
             let columns = Around::new([low_across, high_across], [low, high], size.width);
             let rows = Around::new([low_down, high_down], [low, high], size.height);
-            // SAFETY: the caller promises that the image is reachable; places outside are taken for 0.
+            // SAFETY: the caller guarantees that the image is reachable; places outside are replaced by 0.
             let blended = unsafe { eight(from, &columns, &rows) };
             made = _mm256_blendv_epi8(filled, blended, _mm256_set_m128i(narrow(high), narrow(low)));
         }
@@ -116,7 +117,7 @@ unsafe fn bilinear(
     }
 }
 
-/// Which places lie from 0 to below `length`; none that is not a number does.
+/// Which places are in [0, `length`); a NaN is not.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn within(places: __m256d, length: u32) -> __m256d {
@@ -125,7 +126,7 @@ fn within(places: __m256d, length: u32) -> __m256d {
     _mm256_and_pd(above, below)
 }
 
-/// Masks of 64 bits as masks of 32.
+/// Converts masks of 64 bits to masks of 32.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn narrow(mask: __m256d) -> __m128i {
@@ -133,7 +134,7 @@ fn narrow(mask: __m256d) -> __m128i {
     _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(_mm256_castpd_si256(mask), even))
 }
 
-/// Two neighbours along one axis and how far a place lies from the first to the second, for eight places.
+/// Two neighbours along one axis, and the position between them, for eight places.
 struct Around {
     first: __m256i,
     second: __m256i,
@@ -141,7 +142,7 @@ struct Around {
 }
 
 impl Around {
-    /// Places outside (`inside` is not set) are taken for 0.
+    /// Places outside (`inside` is not set) are replaced by 0.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn new(places: [__m256d; 2], inside: [__m256d; 2], length: u32) -> Self {
@@ -157,7 +158,7 @@ impl Around {
     }
 }
 
-/// The pixel whose middle lies before a place, and how far before.
+/// The pixel whose centre is before a place, and the distance to it.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn floor(places: __m256d) -> (__m128i, __m256d) {
@@ -178,7 +179,7 @@ unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i 
     let (left, right) = (_mm256_slli_epi32::<2>(columns.first), _mm256_slli_epi32::<2>(columns.second));
     let (upper, lower) = (_mm256_mullo_epi32(rows.first, stride), _mm256_mullo_epi32(rows.second, stride));
     let pixels = from.bytes.as_ptr().cast();
-    // SAFETY: the caller promises places inside the image.
+    // SAFETY: the caller guarantees places inside the image.
     let [a, b, c, d] = unsafe {
         [
             _mm256_i32gather_epi32::<1>(pixels, _mm256_add_epi32(upper, left)),
@@ -194,7 +195,7 @@ unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i 
     _mm256_or_si256(_mm256_or_si256(red, _mm256_slli_epi32::<8>(green)), upper)
 }
 
-/// The channel `SHIFT` bits from the lowest, blended across, then downwards.
+/// The channel at bit `SHIFT`, blended horizontally, then vertically.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn channel<const SHIFT: i32>(four: [__m256i; 4], columns: &Around, rows: &Around) -> __m256i {
@@ -222,7 +223,7 @@ fn lerp(a: __m256d, b: __m256d, share: __m256d) -> __m256d {
     _mm256_add_pd(a, _mm256_mul_pd(_mm256_sub_pd(b, a), share))
 }
 
-/// Whether offsets into an image of four bytes per pixel fit 32 bits with a sign, and all of it is there.
+/// Whether offsets into an image of four bytes per pixel fit in signed 32 bits, and all its bytes exist.
 pub(super) fn is_reachable(from: ImageRef<'_>) -> bool {
     let reach = (from.size.height as usize).saturating_sub(1) * from.stride + from.size.width as usize * 4;
     i32::try_from(reach).is_ok() && reach <= from.bytes.len()

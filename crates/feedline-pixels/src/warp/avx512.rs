@@ -22,7 +22,7 @@ pub(super) unsafe fn bilinear_affine(
     }
     let y = f64::from(y) + 0.5;
     let (across, down) = (RowTerm::new(map[0], map[1], map[2], y), RowTerm::new(map[3], map[4], map[5], y));
-    // SAFETY: the caller promises the instructions, and the image is reachable.
+    // SAFETY: the caller guarantees the instructions, and the image is reachable.
     unsafe { bilinear(from, fill, row, |x| [across.at(x), down.at(x)]) };
 }
 
@@ -47,7 +47,7 @@ pub(super) unsafe fn bilinear_perspective(
         let divisor = divisor.at(x);
         [_mm512_div_pd(across.at(x), divisor), _mm512_div_pd(down.at(x), divisor)]
     };
-    // SAFETY: the caller promises the instructions, and the image is reachable.
+    // SAFETY: the caller guarantees the instructions, and the image is reachable.
     unsafe { bilinear(from, fill, row, places) };
 }
 
@@ -73,7 +73,7 @@ impl RowTerm {
     }
 }
 
-/// A row of pixels whose middles come from `places`.
+/// A row of pixels whose source places come from `places`.
 ///
 /// # Safety
 ///
@@ -96,17 +96,17 @@ unsafe fn bilinear(
         if inside != 0 {
             let columns = Around::new(across, inside, from.size.width);
             let rows = Around::new(down, inside, from.size.height);
-            // SAFETY: the caller promises that the image is reachable; places outside are taken for 0.
+            // SAFETY: the caller guarantees that the image is reachable; places outside are replaced by 0.
             let blended = unsafe { eight(from, &columns, &rows) };
             made = _mm256_mask_mov_epi32(filled, inside, blended);
         }
         let there = u8::MAX >> (8 - pixels.len() / 4);
-        // SAFETY: the mask has a bit for each pixel that is there.
+        // SAFETY: the mask has a bit for each existing pixel.
         unsafe { _mm256_mask_storeu_epi32(pixels.as_mut_ptr().cast(), there, made) };
     }
 }
 
-/// Which places lie from 0 to below `length`; none that is not a number does.
+/// Which places are in [0, `length`); a NaN is not.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn within(places: __m512d, length: u32) -> u8 {
@@ -114,7 +114,7 @@ fn within(places: __m512d, length: u32) -> u8 {
     _mm512_mask_cmp_pd_mask::<_CMP_LT_OQ>(above, places, _mm512_set1_pd(f64::from(length)))
 }
 
-/// Two neighbours along one axis and how far a place lies from the first to the second, for eight places.
+/// Two neighbours along one axis, and the position between them, for eight places.
 struct Around {
     first: __m256i,
     second: __m256i,
@@ -122,7 +122,7 @@ struct Around {
 }
 
 impl Around {
-    /// Places outside (`inside` is not set) are taken for 0.
+    /// Places outside (`inside` is not set) are replaced by 0.
     #[target_feature(enable = "avx512f,avx512vl,avx2")]
     #[inline]
     fn new(places: __m512d, inside: u8, length: u32) -> Self {
@@ -150,7 +150,7 @@ unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i 
     let (left, right) = (_mm256_slli_epi32::<2>(columns.first), _mm256_slli_epi32::<2>(columns.second));
     let (upper, lower) = (_mm256_mullo_epi32(rows.first, stride), _mm256_mullo_epi32(rows.second, stride));
     let pixels = from.bytes.as_ptr().cast();
-    // SAFETY: the caller promises places inside the image.
+    // SAFETY: the caller guarantees places inside the image.
     let four = unsafe {
         [
             _mm256_i32gather_epi32::<1>(pixels, _mm256_add_epi32(upper, left)),
@@ -166,7 +166,7 @@ unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i 
     _mm256_or_si256(_mm256_or_si256(red, _mm256_slli_epi32::<8>(green)), upper)
 }
 
-/// The channel `SHIFT` bits from the lowest, blended across, then downwards.
+/// The channel at bit `SHIFT`, blended horizontally, then vertically.
 #[target_feature(enable = "avx512f,avx2")]
 #[inline]
 fn channel<const SHIFT: i32>(four: [__m256i; 4], across: __m512d, down: __m512d) -> __m256i {

@@ -1,4 +1,4 @@
-//! Warps that look at sixteen pixels, with Pillow's arithmetic: double precision, clamped, truncated.
+//! Warps that use sixteen pixels, with Pillow's arithmetic: double precision, clamped, truncated.
 
 use super::Map;
 use crate::{ImageMut, ImageRef};
@@ -22,7 +22,7 @@ fn place(map: &Map, x: u32, y: u32) -> (f64, f64) {
     }
 }
 
-/// The curve through four values, `share` of the way between the middle two.
+/// The curve through four values, at `share` between the middle two.
 fn cubic([a, b, c, d]: [f64; 4], share: f64) -> f64 {
     let (p2, p3, p4) = (-a + c, 2.0 * (a - b) + c - d, -a + b - c + d);
     b + share * (p2 + share * (p3 + share * p4))

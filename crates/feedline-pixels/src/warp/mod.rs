@@ -1,6 +1,6 @@
-//! Pixels at places that are not on the grid: rotation, shear, perspective. For every output pixel the map gives a place
-//! in the source; what lies outside is filled. Arithmetic is Pillow's `Image.transform`: places in double precision,
-//! bilinear results truncated, inside or outside decided by the pixel's middle.
+//! Pixels at places that are not on the grid: rotation, shear, perspective. For every output pixel the map gives a
+//! place in the source; places outside are filled. Arithmetic is that of Pillow's `Image.transform`: places in double
+//! precision, bilinear results truncated, inside or outside decided by the pixel's centre.
 
 mod bicubic;
 mod scalar;
@@ -15,7 +15,7 @@ use scalar::Fixed;
 use crate::cpu::dispatch;
 use crate::{CpuLevel, ImageMut, ImageRef, Size};
 
-/// Where an output pixel's middle comes from.
+/// The source place of an output pixel's centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Map {
     /// `(a·x + b·y + c, d·x + e·y + f)`.
@@ -25,7 +25,7 @@ pub enum Map {
 }
 
 impl Map {
-    /// Where the map leads from a place.
+    /// Maps a place.
     pub fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         match *self {
             Map::Affine([a, b, c, d, e, f]) => (a * x + b * y + c, d * x + e * y + f),
@@ -36,7 +36,7 @@ impl Map {
         }
     }
 
-    /// The map that leads back; `None` if there is none.
+    /// The inverse map; `None` if there is none.
     pub fn inverse(&self) -> Option<Map> {
         let [a, b, c, d, e, f, g, h] = match *self {
             Map::Affine([a, b, c, d, e, f]) => [a, b, c, d, e, f, 0.0, 0.0],
@@ -59,25 +59,25 @@ impl Map {
     }
 }
 
-/// How pixels between pixels are found.
+/// Interpolation between pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarpFilter {
-    /// The pixel that holds the place.
+    /// The pixel that contains the place.
     Nearest,
-    /// The four around it.
+    /// The four pixels around it.
     Bilinear,
-    /// The sixteen around it.
+    /// The sixteen pixels around it.
     Bicubic,
 }
 
-/// A warp with everything it needs.
+/// A warp with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warp {
-    /// From output to source.
+    /// Map from output to source.
     pub map: Map,
     /// Size of the result.
     pub output: Size,
-    /// Between pixels.
+    /// Interpolation between pixels.
     pub filter: WarpFilter,
     /// Red, green, blue outside the source.
     pub fill: [u8; 3],
@@ -120,7 +120,7 @@ pub(crate) fn nearest<const BYTES: usize>(
     }
 }
 
-/// Pillow steps along rows: in 16.16 fixed point where the image allows, in floats where the map only moves and scales.
+/// Pillow steps along rows: in 16.16 fixed point if the image allows, in floats if the map only moves and scales.
 fn nearest_affine<const BYTES: usize>(
     level: CpuLevel,
     map: &[f64; 6],
@@ -170,7 +170,7 @@ fn nearest_row<const BYTES: usize>(
     scalar::nearest_fixed(fixed, from, start, fill, row);
 }
 
-/// How far a map moves, if it does nothing else and by whole pixels.
+/// The offset of a map that only moves, by whole pixels.
 fn whole_pixels(map: &[f64; 6]) -> Option<(i64, i64)> {
     let small = |v: f64| v.fract() == 0.0 && v.abs() < f64::from(1 << 30);
     let moves = map[0] == 1.0 && map[4] == 1.0 && small(map[2]) && small(map[5]);

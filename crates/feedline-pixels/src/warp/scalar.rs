@@ -48,10 +48,10 @@ fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64)) -> Option<[u8; 4]> {
     let (left, top) = (left as i32, top as i32);
     let last = (width as i32 - 1, height as i32 - 1);
     let columns = [left.max(0), (left + 1).min(last.0)];
-    // Past the last row there is no lower one to blend with, before the first none above: the same row is both.
+    // After the last row there is no lower one to blend with, before the first none above: the same row is used twice.
     let [upper, lower] = [top.max(0), (top + 1).min(last.1)].map(|row| lerp(pixels(from, columns, row), dx));
     let blended = lerp([upper, lower], dy);
-    // SAFETY: blends of bytes lie between 0 and 255.
+    // SAFETY: blends of bytes are between 0 and 255.
     let [red, green, blue] = blended.map(|value| unsafe { value.to_int_unchecked::<i32>() } as u8);
     Some([red, green, blue, 255])
 }
@@ -100,7 +100,7 @@ pub(super) fn nearest_places<const BYTES: usize>(
     }
 }
 
-/// Moves by whole pixels only.
+/// For maps that only move, by whole pixels.
 pub(super) fn nearest_moved<const BYTES: usize>(
     (dx, dy): (i64, i64),
     from: ImageRef<'_>,
@@ -126,7 +126,7 @@ pub(super) fn nearest_moved<const BYTES: usize>(
     }
 }
 
-/// Moves and scales only: places are summed step by step, as Pillow does.
+/// For maps that only move and scale: places are summed step by step, as in Pillow.
 pub(super) fn nearest_scaled<const BYTES: usize>(
     map: &[f64; 6],
     from: ImageRef<'_>,
@@ -144,7 +144,7 @@ pub(super) fn nearest_scaled<const BYTES: usize>(
     }
 }
 
-/// A map in 16.16 fixed point: steps, and where rows begin.
+/// A map in 16.16 fixed point: steps, and the starts of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     pub(super) step: (i32, i32),
@@ -161,7 +161,7 @@ impl Fixed {
         Fixed { step: (a0, a3), down: (a1, a4), start: (x, y) }
     }
 
-    /// Where row `y` begins.
+    /// The start of row `y`.
     pub(super) fn row(&self, y: u32) -> (i32, i32) {
         let along = |start: i32, step: i32| start.wrapping_add(step.wrapping_mul(y as i32));
         (along(self.start.0, self.down.0), along(self.start.1, self.down.1))

@@ -1,8 +1,8 @@
-//! DC coefficients: per MCU row and component the first value, then differences in groups of eight.
+//! DC coefficients: for each MCU row and component the first value, then differences in groups of eight.
 //!
-//! Of each component: the first value (16 bits), a width of 4 bits for every group (low half first, padded to a byte),
-//! then the groups, each as many bytes as its width has bits: eight differences of that many bits, lowest first, with the
-//! sign in the lowest bit (0, −1, 1, −2, …). The last group is filled up with zeros.
+//! For each component: the first value (16 bits), a width of 4 bits for every group (low half first, padded to a byte),
+//! then the groups, each as many bytes as its width has bits: eight differences of that many bits, lowest first, with
+//! the sign in the lowest bit (0, −1, 1, −2, …). The last group is padded with zeros.
 
 use super::SLACK;
 use crate::CpuLevel;
@@ -11,13 +11,13 @@ use crate::jpeg::idct::Block;
 
 const GROUP: usize = 8;
 
-/// Values of one component in an MCU row, and where they are in it.
+/// Values of one component in an MCU row, and their places in it.
 struct Lane {
-    /// Blocks of this component in an MCU.
+    /// Number of blocks of this component in an MCU.
     per_mcu: usize,
-    /// The first of them.
+    /// Index of the first of them.
     first_block: usize,
-    /// Values in a row.
+    /// Number of values in a row.
     count: usize,
 }
 
@@ -39,7 +39,7 @@ fn lanes(frame: &Frame) -> Vec<Lane> {
 /// The DC part of a file.
 pub(super) struct Part<'a> {
     bytes: &'a [u8],
-    /// Where each row starts; the end is the last.
+    /// Offset of each row; the last entry is the end.
     starts: Vec<usize>,
     lanes: Vec<Lane>,
     blocks_per_mcu: usize,
@@ -51,7 +51,7 @@ impl<'a> Part<'a> {
     pub(super) fn open(bytes: &'a [u8], frame: &Frame) -> Option<Self> {
         let end = bytes.len().checked_sub(SLACK)?;
         let lanes = lanes(frame);
-        // Every row has at least a value per component, so a header cannot ask for more room than it has bytes.
+        // Every row has at least one value per component, so a header cannot request more memory than it has bytes.
         if end < 2 * lanes.len() * frame.mcus_down {
             return None;
         }
@@ -75,7 +75,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Writes the DC coefficients of `blocks`, which are those of a row from block `first` on.
+    /// Writes the DC coefficients of `blocks`, which are the blocks of a row starting at `first`.
     pub(super) fn put(
         &mut self,
         level: CpuLevel,
@@ -109,7 +109,7 @@ fn width_of(widths: &[u8], group: usize) -> usize {
     usize::from(widths[group / 2] >> (4 * (group % 2)) & 15)
 }
 
-/// At least the first `wanted` values.
+/// Decodes at least the first `wanted` values.
 fn decode(
     level: CpuLevel,
     start: i16,
@@ -148,7 +148,7 @@ fn scalar(start: i16, widths: &[u8], groups: &[u8], count: usize, values: &mut V
     Some(())
 }
 
-/// Two `pdep` spread a group to eight lanes; three shifted additions sum it up.
+/// Two `pdep` expand a group to eight lanes; three shifted additions compute the prefix sum.
 ///
 /// # Safety
 /// The CPU must have AVX2 and BMI2.
@@ -176,7 +176,7 @@ unsafe fn avx2(start: i16, widths: &[u8], groups: &[u8], count: usize, values: &
         sum = _mm_add_epi16(sum, last);
         last = _mm_shuffle_epi8(sum, _mm_set1_epi16(0x0F0E));
         let mut eight = [0i16; GROUP];
-        // SAFETY: eight values of 16 bits are 16 bytes; the store has no alignment demand.
+        // SAFETY: eight values of 16 bits are 16 bytes; the store needs no alignment.
         unsafe { _mm_storeu_si128(eight.as_mut_ptr().cast(), sum) };
         values.extend_from_slice(&eight);
     }
@@ -209,7 +209,7 @@ fn append_lane(out: &mut Vec<u8>, values: &[i16]) -> Option<()> {
     Some(())
 }
 
-/// A difference with its sign in the lowest bit.
+/// Encodes a difference with its sign in the lowest bit.
 fn map(difference: i32) -> Option<u16> {
     let mapped = (difference << 1) ^ (difference >> 31);
     u16::try_from(mapped).ok().filter(|&m| m < 1 << 15)

@@ -7,8 +7,8 @@ use crate::jpeg::frame::{Colors, Frame};
 use crate::jpeg::idct::{Block, Quant};
 use crate::{Error, Result};
 
-/// Stores a JPEG so that [`original`](super::original) gives it back byte for byte. Refused are files for which that
-/// cannot be done (progressive, arithmetic, CMYK, 12 bits, several scans, damaged): keep those as they are.
+/// Encodes a JPEG so that [`original`](super::original) can restore it byte for byte. Files for which that is
+/// impossible are refused (progressive, arithmetic, CMYK, 12 bits, several scans, damaged): store those unchanged.
 pub fn encode(bytes: &[u8], pixel_limit: u64) -> Result<Vec<u8>> {
     let refused = |reason: &str| Error::Unsupported { codec: "compact", reason: reason.to_owned() };
     let read = coefficients::read(bytes, pixel_limit)
@@ -25,7 +25,7 @@ fn pack(read: &Coefficients) -> Option<Vec<u8>> {
     let frame = &read.frame;
     let per_row = frame.mcus_across * frame.blocks_per_mcu;
     let heads: Vec<Head> = read.blocks.iter().map(Head::of).collect();
-    // F pays where the first diagonals are dense: high quality. It costs two bits a block.
+    // F pays off if the first diagonals are dense, that is, at high quality. It costs two bits per block.
     let saved: u32 = heads.iter().map(|head| FULL[usize::from(head.full)].count_ones()).sum();
     let has_full = saved as usize > 2 * heads.len();
     let mut out = header(frame, read.orientation, has_full);
@@ -81,12 +81,12 @@ fn header(frame: &Frame, orientation: u8, has_full: bool) -> Vec<u8> {
     out
 }
 
-/// What D and F say of a block.
+/// D and F of a block.
 #[derive(Clone, Copy)]
 struct Head {
     last: u8,
     full: u8,
-    /// Coefficients that are not zero, DC apart.
+    /// Coefficients that are not zero, without DC.
     mask: u64,
 }
 
@@ -112,7 +112,7 @@ impl Bits {
         self.length = 0;
     }
 
-    /// Appends the low `count` bits, above which there are none.
+    /// Appends the low `count` bits; the bits above must be zero.
     #[inline]
     fn push(&mut self, bits: u64, count: u32) {
         if count == 0 {
@@ -139,7 +139,7 @@ impl Bits {
     }
 }
 
-/// Scratch for a row's streams.
+/// Scratch memory for a row's streams.
 #[derive(Default)]
 struct RowWriter {
     whole: Bits,
@@ -175,7 +175,7 @@ impl RowWriter {
     }
 }
 
-/// The streams of magnitudes and signs. `None` if a magnitude has more than [`BITS`] bits.
+/// Appends the streams of magnitudes and signs. `None` if a magnitude has more than [`BITS`] bits.
 fn append_levels(block: &Block, nonzero: u64, x: &mut [Bits; BITS], e: &mut [Bits; BITS]) -> Option<()> {
     let mut magnitudes = *block;
     magnitudes[0] = 0;
@@ -206,8 +206,8 @@ fn append_levels(block: &Block, nonzero: u64, x: &mut [Bits; BITS], e: &mut [Bit
     Some(())
 }
 
-/// The coefficients for which `test` holds. Bytes of 0 or 1 first, which the compiler makes vectors of; eight of them become
-/// eight bits by one multiplication.
+/// The coefficients for which `test` holds. First as bytes of 0 or 1, which the compiler vectorises; one multiplication
+/// then turns eight bytes into eight bits.
 #[inline(always)]
 pub(super) fn mask_of(block: &Block, test: impl Fn(i16) -> bool) -> u64 {
     let mut flags = [0u8; 64];
@@ -222,7 +222,7 @@ pub(super) fn mask_of(block: &Block, test: impl Fn(i16) -> bool) -> u64 {
     mask
 }
 
-/// The bits of `value` where `mask` has ones, moved together.
+/// Moves the bits of `value` that are set in `mask` together.
 fn extract(value: u64, mut mask: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("bmi2") && super::planes::has_fast_pdep() {

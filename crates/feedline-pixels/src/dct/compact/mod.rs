@@ -1,8 +1,8 @@
 //! The `compact` encoding: a JPEG's coefficients as nested bit planes, about as large as the JPEG itself.
 //!
 //! Huffman codes say which coefficients are not zero and how long each is; sign and magnitude bits are raw anyway. Here
-//! the same is said by raw masks, each nested in the one before, and expanded 64 coefficients at a time (`pdep`). No
-//! coefficient is touched alone. `docs/formats/pack.md` describes the bytes; they are, in short:
+//! raw masks say the same, each nested in the one before, and are expanded 64 coefficients at a time (`pdep`). No
+//! coefficient is processed alone. `docs/formats/pack.md` describes the bytes; in short:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -15,11 +15,11 @@
 //! | 19 | bit 0: rows have the stream F; bit 1: quantisers have 16 bits |
 //! | 20–22 | which quantisation table each component has |
 //! | 23 | number of quantisation tables |
-//! | 24–35 | where the DC part, the row part and the file end |
+//! | 24–35 | end of the DC part, of the row part and of the file |
 //! | 36– | quantisation tables, 64 values in natural order each |
-//! | | **DC part**: of each MCU row the DC coefficients (`dc`), then `SLACK` zero bytes |
+//! | | **DC part**: the DC coefficients of each MCU row (`dc`), then `SLACK` zero bytes |
 //! | | **row part**: offsets of all rows (32 bits each, and the end), the rows (`planes`), then `SLACK` zero bytes |
-//! | | **original part**: what gives the file back byte for byte (`original`); it may be empty |
+//! | | **original part**: data for restoring the file byte for byte (`original`); it may be empty |
 
 mod dc;
 mod encode;
@@ -40,7 +40,7 @@ pub(super) const MAGIC: [u8; 2] = *b"FC";
 const VERSION: u8 = 1;
 const HEADER: usize = 36;
 
-/// Zero bytes behind the last stream, because kernels read whole words.
+/// Number of zero bytes after the last stream, because kernels read whole words.
 const SLACK: usize = 16;
 
 const HAS_FULL: u8 = 1;
@@ -50,7 +50,7 @@ const WIDE_QUANTISERS: u8 = 2;
 pub(super) struct File<'a> {
     pub(super) frame: Frame,
     pub(super) orientation: u8,
-    /// Where the DC part, the row part and the file end.
+    /// End of the DC part, of the row part and of the file.
     pub(super) ends: [u32; 3],
     has_full: bool,
     tables_end: usize,
@@ -101,7 +101,7 @@ impl<'a> File<'a> {
         })
     }
 
-    /// The coefficients, with the lowest `keep` frequencies in each direction.
+    /// The coefficients, limited to the lowest `keep` frequencies in each direction.
     pub(super) fn source(&self, level: CpuLevel, keep: usize) -> Result<Rows<'a>> {
         let dc_part = self.part(self.tables_end, self.ends[0])?;
         let rows = if keep > 1 { Some(self.part(self.ends[0] as usize, self.ends[1])?) } else { None };
@@ -122,7 +122,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The quantisation tables, and where they end.
+/// The quantisation tables, and the offset of their end.
 fn quantisers(bytes: &[u8], header: &[u8; HEADER]) -> Result<(Vec<Quant>, usize)> {
     let count = usize::from(header[23]);
     let width = if header[19] & WIDE_QUANTISERS != 0 { 2 } else { 1 };
@@ -136,13 +136,13 @@ fn quantisers(bytes: &[u8], header: &[u8; HEADER]) -> Result<(Vec<Quant>, usize)
 /// Coefficients by MCU row.
 pub(super) struct Rows<'a> {
     level: CpuLevel,
-    /// Blocks of an MCU row.
+    /// Number of blocks in an MCU row.
     per_row: usize,
     mcus_down: usize,
     blocks_per_mcu: usize,
     has_full: bool,
     dc: dc::Part<'a>,
-    /// The row part, unless the DC coefficients are all that is wanted.
+    /// The row part, unless only the DC coefficients are needed.
     planes: Option<&'a [u8]>,
     keep: usize,
 }

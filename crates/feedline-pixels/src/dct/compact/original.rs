@@ -1,10 +1,10 @@
-//! The JPEG file itself, byte for byte: its headers are kept, its scan is coded again.
+//! Restores the JPEG file byte for byte: its headers are stored, its scan is encoded again.
 //!
-//! The original part, if it is not empty: the bit that fills up bytes (8 bits), the length of the header (up to the scan's
-//! data) and of the tail (from the end of the data on), 32 bits each; then both, deflated.
+//! The original part, if it is not empty: the bit that pads bytes (8 bits), the length of the header (up to the scan's
+//! data) and of the tail (after the end of the data), 32 bits each; then both, deflated.
 //!
-//! A sequential scan is decided by its coefficients, its Huffman tables and its restart interval, as long as the encoder
-//! wrote it the usual way. Whether it did is tried when a file is packed.
+//! A sequential scan is determined by its coefficients, its Huffman tables and its restart interval, if the encoder
+//! wrote it the usual way. This is checked when a file is packed.
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -22,7 +22,7 @@ use crate::{CpuLevel, Error, Result, reserve};
 
 const PREFIX: usize = 9;
 
-/// What has to be kept beside the coefficients; `None` if the file would not come back.
+/// Data to store besides the coefficients; `None` if the file could not be restored.
 pub(super) fn keep(bytes: &[u8], read: &Coefficients) -> Option<Vec<u8>> {
     let header = parse::parse(bytes).ok()?.data_start;
     let mut rebuilt = Vec::with_capacity(bytes.len() + 64);
@@ -42,7 +42,7 @@ pub(super) fn keep(bytes: &[u8], read: &Coefficients) -> Option<Vec<u8>> {
     deflated.finish().ok()
 }
 
-/// The file that was encoded, byte for byte.
+/// Restores the encoded file, byte for byte.
 pub fn original(bytes: &[u8], pixel_limit: u64) -> Result<Vec<u8>> {
     let file = File::open(bytes)?;
     let size = file.frame.size;
@@ -63,12 +63,12 @@ fn wrong(reason: &str) -> Error {
     Error::Corrupt { codec: "compact", offset: 0, reason: format!("original file: {reason}") }
 }
 
-/// Header, tail and filling of an original part.
+/// Header, tail and padding bit of an original part.
 fn kept(part: &[u8]) -> Result<(Vec<u8>, Vec<u8>, u8)> {
     let prefix: &[u8; PREFIX] = part.first_chunk().ok_or_else(|| wrong("not kept"))?;
     let length = |at| super::long(prefix, at) as usize;
     let (header, tail) = (length(1), length(5));
-    // Deflate makes at most 1032 bytes of one.
+    // Deflate expands one byte to at most 1032.
     let most = part.len().saturating_mul(1032);
     if header.checked_add(tail).is_none_or(|total| total > most) {
         return Err(wrong("lengths"));
@@ -124,7 +124,7 @@ impl Codes {
     }
 }
 
-/// Bits, highest first, with a zero byte behind every `FF`.
+/// Writes bits, highest first, with a zero byte after every `FF`.
 struct ScanWriter<'a> {
     out: &'a mut Vec<u8>,
     bits: u64,
@@ -132,7 +132,7 @@ struct ScanWriter<'a> {
 }
 
 impl ScanWriter<'_> {
-    /// At most 32 bits.
+    /// Writes at most 32 bits.
     #[inline]
     fn push(&mut self, bits: u64, count: u32) {
         self.bits = self.bits << count | bits;
@@ -140,7 +140,7 @@ impl ScanWriter<'_> {
         if self.count >= 32 {
             self.count -= 32;
             let four = (self.bits >> self.count) as u32;
-            // A byte of ones is rare; four others go out at once.
+            // A byte of ones is rare; four other bytes are written at once.
             if (four & !four.wrapping_add(0x0101_0101)) & 0x8080_8080 == 0 {
                 self.out.extend_from_slice(&four.to_be_bytes());
             } else {
@@ -157,7 +157,7 @@ impl ScanWriter<'_> {
         }
     }
 
-    /// Fills the last byte up.
+    /// Pads the last byte.
     fn finish(&mut self, fill: u8) {
         let free = self.count.wrapping_neg() % 8;
         self.bits = self.bits << free | u64::from(fill) & ((1 << free) - 1);
@@ -169,7 +169,7 @@ impl ScanWriter<'_> {
     }
 }
 
-/// The scan of these blocks, as the tables of `header` code it. `None` where they have no code for it.
+/// Writes the scan of these blocks with the tables of `header`. `None` if a code is missing in them.
 fn write_scan(out: &mut Vec<u8>, header: &[u8], fill: u8, frame: &Frame, blocks: &[Block]) -> Option<()> {
     let header = parse::parse(header).ok()?;
     let mut slots = Vec::with_capacity(frame.blocks_per_mcu);
@@ -198,7 +198,7 @@ fn write_scan(out: &mut Vec<u8>, header: &[u8], fill: u8, frame: &Frame, blocks:
     Some(())
 }
 
-/// The number of bits of a value, and those bits as JPEG writes them: negative ones less one.
+/// Number of bits of a value, and those bits as JPEG writes them: negative values minus one.
 #[inline]
 fn category(value: i32) -> (u32, u64) {
     let size = 32 - value.unsigned_abs().leading_zeros();

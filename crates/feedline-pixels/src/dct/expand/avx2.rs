@@ -1,11 +1,11 @@
-//! Eight coefficients at a time by a byte shuffle.
+//! Expands eight coefficients at a time with a byte shuffle.
 
 use std::arch::x86_64::*;
 
 use super::{masks, window};
 use crate::jpeg::idct::Block;
 
-/// For each mask, which of the packed bytes goes to each of eight places; 128 makes a zero.
+/// For each mask, the index of the packed byte for each of eight places; 128 gives zero.
 static SHUFFLES: [[u8; 8]; 256] = {
     let mut table = [[128; 8]; 256];
     let mut mask = 0;
@@ -35,7 +35,7 @@ pub(super) unsafe fn rows(data: &[u8], first_row: usize, blocks: &mut [Block]) -
             let values: &[u8; 8] = window[at..at + 8].first_chunk()?;
             let out: &mut [i16] = &mut block[(first_row + row) * 8..][..8];
             // SAFETY: eight readable bytes, a table row of eight bytes, and eight writable coefficients; none of these
-            // accesses has an alignment demand.
+            // accesses needs alignment.
             unsafe {
                 let packed = _mm_loadl_epi64(values.as_ptr().cast());
                 let shuffle = _mm_loadl_epi64(SHUFFLES[usize::from(mask)].as_ptr().cast());

@@ -1,7 +1,7 @@
-//! Half blocks (four rows of eight coefficients) out of their packed form.
+//! Expands half blocks (four rows of eight coefficients) from their packed form.
 //!
-//! A half block is: one byte whose low four bits say which rows have coefficients, one byte for each such row that says
-//! which, then the coefficients as signed bytes. No branch depends on any of it: a table turns a row's mask into a
+//! A half block is one byte whose low four bits say which rows have coefficients, one mask byte for each such row, then
+//! the coefficients as signed bytes. No branch depends on any of it: a table turns a row's mask into a
 //! shuffle that puts its bytes in place.
 
 #[cfg(target_arch = "x86_64")]
@@ -11,13 +11,13 @@ mod scalar;
 use crate::CpuLevel;
 use crate::jpeg::idct::Block;
 
-/// Bytes of the largest half block: presence, four masks, 32 values.
+/// Size of the largest half block: presence byte, four masks, 32 values.
 pub(super) const LARGEST: usize = 1 + 4 + 32;
 
-/// Bytes that must exist from the start of any half block, because values are read eight at a time.
+/// Number of bytes that must exist from the start of any half block, because values are read eight at a time.
 pub(super) const SLACK: usize = 48;
 
-/// Expands half blocks from `data` on into rows `first_row..first_row + 4` of each of `blocks`. `None` if data end early.
+/// Expands half blocks from `data` into rows `first_row..first_row + 4` of each of `blocks`. `None` if data end early.
 pub(super) fn rows(level: CpuLevel, data: &[u8], first_row: usize, blocks: &mut [Block]) -> Option<()> {
     assert!(first_row == 0 || first_row == 4, "half blocks start at row 0 or 4");
     match level {
@@ -36,7 +36,7 @@ fn window(data: &[u8], at: usize) -> Option<&[u8; SLACK]> {
     data.get(at..)?.first_chunk()
 }
 
-/// The masks of four rows, zero for absent ones, and how many bytes presence and masks take.
+/// The masks of four rows, zero for absent ones, and the number of bytes of presence and masks.
 #[inline(always)]
 fn masks(window: &[u8; SLACK]) -> ([u8; 4], usize) {
     let presence = window[0] & 15;

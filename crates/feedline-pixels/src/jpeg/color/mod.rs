@@ -8,7 +8,7 @@ mod scalar;
 
 use crate::{CpuLevel, PixelLayout};
 
-/// Converts one row. `out` holds exactly the pixels wanted; each component holds at least as many samples.
+/// Converts one row. `out` has exactly the requested pixels; each component has at least as many samples.
 pub(crate) fn ycc(level: CpuLevel, rows: [&[u8]; 3], layout: PixelLayout, out: &mut [u8]) {
     let count = out.len() / layout.bytes();
     let rows = rows.map(|row| &row[..count]);

@@ -6,13 +6,14 @@ use super::{BITS, Cursor, FULL, Row, TRIANGLES, expand_blocks};
 use crate::jpeg::idct::Block;
 
 /// # Safety
-/// The CPU must have AVX2 and BMI2, and `cursor` must be the row's own at the first of `blocks`, of which the row has all.
+/// The CPU must have AVX2 and BMI2. `cursor` must be this row's at the first of `blocks`, all of which must be in the
+/// row.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) unsafe fn expand(row: &Row<'_>, cursor: Cursor, blocks: &mut [Block]) {
     expand_blocks!(row, cursor, blocks, narrow, wide);
 }
 
-/// A byte of ones for each of 32 bits.
+/// Expands 32 bits to 32 bytes of all ones or zeros.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn bytes(bits: u32) -> __m256i {
@@ -22,7 +23,7 @@ fn bytes(bits: u32) -> __m256i {
     _mm256_cmpeq_epi8(_mm256_and_si256(spread, own), own)
 }
 
-/// The magnitudes' low seven bits of half a block, as bytes.
+/// The low seven bits of the magnitudes of half a block, as bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn low_bits(planes: &[u64; BITS], half: usize) -> __m256i {
@@ -42,14 +43,14 @@ fn low_bits(planes: &[u64; BITS], half: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn store(out: &mut [i16; 32], low: __m256i, high: __m256i) {
-    // SAFETY: 32 coefficients are 64 bytes; these stores have no alignment demand.
+    // SAFETY: 32 coefficients are 64 bytes; these stores need no alignment.
     unsafe {
         _mm256_storeu_si256(out.as_mut_ptr().cast(), low);
         _mm256_storeu_si256(out.as_mut_ptr().add(16).cast(), high);
     }
 }
 
-/// All magnitudes have at most seven bits.
+/// For magnitudes of at most seven bits.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn narrow(planes: &[u64; BITS], sign: u64, block: &mut Block) {
@@ -63,7 +64,7 @@ fn narrow(planes: &[u64; BITS], sign: u64, block: &mut Block) {
     }
 }
 
-/// Magnitudes of up to eleven bits: the high ones as bytes of their own.
+/// For magnitudes of up to eleven bits: the high bits are separate bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn wide(planes: &[u64; BITS], sign: u64, block: &mut Block) {

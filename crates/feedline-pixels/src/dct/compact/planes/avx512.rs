@@ -1,4 +1,4 @@
-//! Bit planes to coefficients: AVX-512 takes a plane's 64 bits as the mask of an addition.
+//! Bit planes to coefficients: AVX-512 uses a plane's 64 bits as the mask of an addition.
 
 use std::arch::x86_64::*;
 
@@ -6,8 +6,8 @@ use super::{BITS, Cursor, FULL, Row, TRIANGLES, expand_blocks};
 use crate::jpeg::idct::Block;
 
 /// # Safety
-/// The CPU must have AVX-512 F, BW and VL, and BMI2, and `cursor` must be the row's own at the first of `blocks`, of which
-/// the row has all.
+/// The CPU must have AVX-512 F, BW and VL, and BMI2. `cursor` must be this row's at the first of `blocks`, all of which
+/// must be in the row.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2,popcnt")]
 pub(super) unsafe fn expand(row: &Row<'_>, cursor: Cursor, blocks: &mut [Block]) {
     expand_blocks!(row, cursor, blocks, narrow, wide);
@@ -31,14 +31,14 @@ fn low_bits(planes: &[u64; BITS]) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
 fn store(block: &mut Block, low: __m512i, high: __m512i) {
-    // SAFETY: 64 coefficients are 128 bytes; these stores have no alignment demand.
+    // SAFETY: 64 coefficients are 128 bytes; these stores need no alignment.
     unsafe {
         _mm512_storeu_si512(block.as_mut_ptr().cast(), low);
         _mm512_storeu_si512(block.as_mut_ptr().add(32).cast(), high);
     }
 }
 
-/// All magnitudes have at most seven bits.
+/// For magnitudes of at most seven bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
 fn narrow(planes: &[u64; BITS], sign: u64, block: &mut Block) {
@@ -49,7 +49,7 @@ fn narrow(planes: &[u64; BITS], sign: u64, block: &mut Block) {
     store(block, low, high);
 }
 
-/// Magnitudes of up to eleven bits.
+/// For magnitudes of up to eleven bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
 fn wide(planes: &[u64; BITS], sign: u64, block: &mut Block) {

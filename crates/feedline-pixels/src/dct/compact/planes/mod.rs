@@ -1,20 +1,21 @@
 //! The AC coefficients of an MCU row as nested bit planes.
 //!
-//! A row is one string of bits, lowest bit of a byte first, filled up to a byte with zeros. Streams follow each other without gaps;
-//! each has something of every block of the row in MCU order:
+//! A row is one string of bits, lowest bit of a byte first, padded to a byte with zeros. Streams follow each other
+//! without gaps; each has bits for every block of the row, in MCU order:
 //!
 //! | stream | per block |
 //! |---|---|
 //! | D | 4 bits: the diagonal (row + column) of the last coefficient that is not zero |
 //! | F | 2 bits, only if the header says so: diagonals up to 0 (none), 1, 2 or 4 have no zero |
 //! | A | which coefficients are not zero, for those in D's triangle and outside F's |
-//! | X1, E1, X2, E2, … | of those that have at least t bits: whether they have more (Xt); their sign (E1), or magnitude bit t − 2 (Et) |
+//! | X1, E1, X2, E2, … | of those that have at least t bits: whether they have more (Xt); their sign (E1), or magnitude
+//! bit t − 2 (Et) |
 //!
-//! The DC coefficient counts as zero here. Streams go on as long as there is a coefficient with at least t bits, at most 11.
+//! The DC coefficient counts as zero here. There are streams as long as a coefficient has at least t bits, at most 11.
 //!
-//! A stream has as many bits as the one before has ones. So neither lengths nor an index are stored: counting ones gives
-//! where each stream starts, where it stands at any block, and whether all of them fill the row exactly. That one check
-//! per row makes every read of the kernels safe.
+//! A stream has as many bits as the one before has ones. So neither lengths nor an index are stored: counting ones
+//! gives the start of each stream, its position at any block, and whether all of them fill the row exactly. That one
+//! check per row makes every read of the kernels safe.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -28,10 +29,10 @@ use super::SLACK;
 use crate::CpuLevel;
 use crate::jpeg::idct::Block;
 
-/// Most bits of an AC coefficient's magnitude.
+/// Largest number of bits in the magnitude of an AC coefficient.
 pub(super) const BITS: usize = 11;
 
-/// Coefficients, as bits in natural order, whose diagonal is at most the index; DC is none of them.
+/// Coefficients, as bits in natural order, whose diagonal is at most the index; without DC.
 pub(super) const TRIANGLES: [u64; 16] = {
     let mut table = [0; 16];
     let mut place = 1;
@@ -46,10 +47,10 @@ pub(super) const TRIANGLES: [u64; 16] = {
     table
 };
 
-/// The triangles that F speaks of.
+/// The triangles that F can select.
 pub(super) const FULL: [u64; 4] = [0, TRIANGLES[1], TRIANGLES[2], TRIANGLES[4]];
 
-/// How many bits of A a block has, by D and four times F.
+/// Number of bits of A for a block, indexed by D plus 16 times F.
 static A_BITS: [u8; 64] = {
     let mut table = [0; 64];
     let mut at = 0;
@@ -60,7 +61,7 @@ static A_BITS: [u8; 64] = {
     table
 };
 
-/// One MCU row: the bytes from its start on (those behind its end are readable), and how many are its own.
+/// One MCU row: bytes starting at the row (those after its end are readable), and the row's own length.
 pub(super) struct Row<'a> {
     bytes: &'a [u8],
     length: usize,
@@ -68,25 +69,25 @@ pub(super) struct Row<'a> {
     has_full: bool,
 }
 
-/// Where each stream stands, in bits from the row's start.
+/// Position of each stream, in bits from the row's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cursor {
     block: usize,
     a: usize,
-    /// By t − 1. Streams that the row does not have stand at 0 and never move.
+    /// Indexed by t − 1. Streams that the row does not have stay at 0.
     x: [usize; BITS],
     e: [usize; BITS],
 }
 
 impl<'a> Row<'a> {
-    /// The row at `at` of `data`, which ends with readable bytes behind its last row.
+    /// Opens the row at `at` of `data`; there must be readable bytes after the last row.
     pub(super) fn open(data: &'a [u8], at: Range<usize>, blocks: usize, has_full: bool) -> Option<Self> {
         let length = at.end.checked_sub(at.start)?;
         let bytes = data.get(at.start..)?;
         (length.checked_add(SLACK)? <= bytes.len()).then_some(Row { bytes, length, blocks, has_full })
     }
 
-    /// Writes the AC coefficients of `blocks`, which are those from number `first` on; their DC becomes zero.
+    /// Writes the AC coefficients of `blocks`, which start at block number `first`; their DC becomes zero.
     pub(super) fn expand(&self, level: CpuLevel, first: usize, blocks: &mut [Block]) -> Option<()> {
         if first + blocks.len() > self.blocks {
             return None;
@@ -95,7 +96,7 @@ impl<'a> Row<'a> {
         match level {
             #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx512 if has_fast_pdep() => {
-                // SAFETY: the level was detected, and `cursor` checked that all streams lie within the row.
+                // SAFETY: the level was detected, and `cursor` checked that all streams are within the row.
                 unsafe { avx512::expand(self, cursor, blocks) };
             }
             #[cfg(target_arch = "x86_64")]
@@ -108,7 +109,7 @@ impl<'a> Row<'a> {
         Some(())
     }
 
-    /// D and F of a block: D in the low four bits.
+    /// D and F of a block: D is in the low four bits.
     #[inline(always)]
     fn kind(&self, block: usize) -> usize {
         let d = self.bytes[block / 2] >> (4 * (block % 2)) & 15;
@@ -121,7 +122,7 @@ impl<'a> Row<'a> {
         usize::from(self.bytes[at / 8] >> (at % 8) & 3)
     }
 
-    /// Bits of A and ones that F adds, of these blocks.
+    /// Number of bits of A, and of ones that F adds, in these blocks.
     fn masks(&self, blocks: Range<usize>) -> (usize, usize) {
         let (mut a, mut full) = (0, 0);
         for block in blocks {
@@ -132,7 +133,7 @@ impl<'a> Row<'a> {
         (a, full)
     }
 
-    /// Where the streams stand at block `first`; `None` unless all of them fill the row exactly.
+    /// Positions of the streams at block `first`; `None` unless all of them fill the row exactly.
     fn cursor(&self, first: usize) -> Option<Cursor> {
         let bits = self.length.checked_mul(8)?;
         let heads = if self.has_full { 6 } else { 4 } * self.blocks;
@@ -163,10 +164,10 @@ impl<'a> Row<'a> {
         (before + after == 0 && at.div_ceil(8) == self.length).then_some(cursor)
     }
 
-    /// How many of `count` bits from `at` on are ones.
+    /// Number of ones among `count` bits starting at `at`.
     fn ones(&self, at: usize, count: usize) -> usize {
         let (mut at, mut left, mut ones) = (at, count, 0);
-        // Up to a byte's edge, then words.
+        // Up to a byte boundary, then words.
         let head = left.min(at.wrapping_neg() % 8);
         ones += (self.bits(at) & ((1 << head) - 1)).count_ones();
         (at, left) = (at + head, left - head);
@@ -180,7 +181,7 @@ impl<'a> Row<'a> {
         ones as usize
     }
 
-    /// 64 bits from `at` on, which lies in the row or at its end.
+    /// 64 bits starting at `at`, which is in the row or at its end.
     #[inline(always)]
     fn bits(&self, at: usize) -> u64 {
         let bytes: &[u8; 9] = self.bytes[at / 8..].first_chunk().unwrap_or(&[0; 9]);
@@ -202,7 +203,8 @@ const FULL_ONES: [usize; 4] = {
     ones
 };
 
-/// Whether `pdep` takes a cycle, as on all CPUs that have it but AMD's before Zen 3, which take up to 300.
+/// Whether `pdep` takes one cycle. It does on all CPUs that have it, except AMD's before Zen 3, where it takes up to
+/// 300.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_fast_pdep() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -217,19 +219,19 @@ pub(super) fn has_fast_pdep() -> bool {
     })
 }
 
-/// The loop over blocks, for kernels that have `pdep`; `$narrow` and `$wide` make coefficients of bit planes.
+/// The loop over blocks, for kernels with `pdep`; `$narrow` and `$wide` turn bit planes into coefficients.
 #[cfg(target_arch = "x86_64")]
 macro_rules! expand_blocks {
     ($row:expr, $cursor:expr, $blocks:expr, $narrow:path, $wide:path) => {{
         use std::arch::x86_64::_pdep_u64;
         let (row, mut cursor): (&Row<'_>, Cursor) = ($row, $cursor);
         let start = row.bytes.as_ptr();
-        // SAFETY: cursors stand in the row or at its end, and `Row::open` saw SLACK bytes behind that; nine are read.
+        // SAFETY: cursors are in the row or at its end, and `Row::open` checked that SLACK bytes follow; nine are read.
         let bits = |at: usize, count: usize| unsafe {
             let from = start.add(at / 8);
             let low = from.cast::<u64>().read_unaligned().to_le();
             let shift = at as u32 % 8;
-            // Hardly any block has so many; the branch is never guessed wrong.
+            // Hardly any block has so many, so the branch is always predicted.
             if count > 57 {
                 return low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift);
             }
@@ -261,7 +263,7 @@ macro_rules! expand_blocks {
                     cursor.e[$t] += count;
                 };
             }
-            // Four planes without a branch: few blocks have no coefficient of two bits, and guessing wrong costs more.
+            // Four planes without a branch: few blocks have no coefficient of two bits, and a misprediction costs more.
             level!(1);
             level!(2);
             level!(3);
@@ -318,7 +320,8 @@ mod tests {
             }
         }
 
-        /// Any bytes: refused alike, or expanded alike, and never a read outside (the address sanitizer watches).
+        /// For any bytes: all kernels refuse or expand them alike, and never read outside (the address sanitizer
+        /// checks).
         #[test]
         fn damaged_rows_are_refused_or_read_alike(
             blocks in blocks(), has_full in any::<bool>(),

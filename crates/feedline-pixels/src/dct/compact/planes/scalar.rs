@@ -1,9 +1,9 @@
-//! The reference, and what CPUs without a fast `pdep` run: lists of the places that have another bit.
+//! The reference, also used on CPUs without a fast `pdep`: lists of the places that have another bit.
 
 use super::{BITS, Cursor, FULL, Row, TRIANGLES};
 use crate::jpeg::idct::Block;
 
-/// The low bits of the second index, put where the first index has ones.
+/// Puts the low bits of the second index where the first index has ones.
 static SPREAD: [[u8; 256]; 256] = {
     let mut table = [[0; 256]; 256];
     let mut mask = 0;
@@ -48,7 +48,7 @@ pub(super) fn expand(row: &Row<'_>, mut cursor: Cursor, blocks: &mut [Block]) {
     }
 }
 
-/// Fills the block's coefficients, whose places are the ones of `mask`.
+/// Fills the block's coefficients, whose places are the ones in `mask`.
 #[inline(always)]
 fn magnitudes(row: &Row<'_>, cursor: &mut Cursor, mask: u64, block: &mut Block) {
     let mut places = [0u8; 64];
