@@ -23,7 +23,7 @@ pub(crate) struct PyDataset {
 
 impl Drop for PyDataset {
     fn drop(&mut self) {
-        // After a fork, what the parent's threads may have locked must not be touched: it stays where it is.
+        // After a fork, nothing that the parent's threads may have locked can be touched, so it is leaked.
         if self.process != std::process::id() {
             std::mem::forget(self.dataset.clone());
         }
@@ -60,7 +60,7 @@ impl PyDataset {
         interruptible(py, move || Dataset::open_all(&uris, &options)).map(PyDataset::new)
     }
 
-    /// Opens samples that Python made.
+    /// Opens samples made in Python.
     #[staticmethod]
     fn open_rows(
         py: Python<'_>,
@@ -78,7 +78,7 @@ impl PyDataset {
         py.detach(|| Dataset::open_rows(rows, &options)).or_raise().map(PyDataset::new)
     }
 
-    /// Opens what [`spec`](Self::spec) described.
+    /// Opens the data set that [`spec`](Self::spec) described.
     #[staticmethod]
     fn from_spec(py: Python<'_>, spec: &str) -> PyResult<Self> {
         let spec: DatasetSpec =
@@ -86,7 +86,7 @@ impl PyDataset {
         interruptible(py, move || spec.open()).map(PyDataset::new)
     }
 
-    /// Several in a row.
+    /// Concatenates data sets.
     #[staticmethod]
     fn concat(py: Python<'_>, pieces: Vec<PyRef<'_, PyDataset>>) -> PyResult<Self> {
         let pieces: Vec<Dataset> = pieces.iter().map(|piece| piece.dataset.clone()).collect();
@@ -97,7 +97,7 @@ impl PyDataset {
         self.dataset.len() as usize
     }
 
-    /// One sample as a dict; images decoded to arrays of bytes if asked.
+    /// One sample as a dict; with `decoded`, images are arrays of bytes.
     fn get<'py>(&self, py: Python<'py>, sample: u64, decoded: bool) -> PyResult<Bound<'py, PyDict>> {
         let dataset = self.dataset.clone();
         let values = interruptible(py, move || dataset.get(sample))?;
@@ -123,7 +123,7 @@ impl PyDataset {
         Ok(dict)
     }
 
-    /// One field of every sample: an array of numbers, or a list where there are others or some are missing.
+    /// One field of every sample: an array of numbers, or a list for other kinds or if some are missing.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let field = self.dataset.schema().position(name);
         let field = field.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
@@ -151,7 +151,7 @@ impl PyDataset {
         self.dataset.schema().fields.iter().map(|f| (f.name.clone(), f.kind.name())).collect()
     }
 
-    /// What dates and times count.
+    /// Units of date and time fields.
     fn units(&self) -> Vec<(String, String)> {
         let fields = self.dataset.schema().fields.iter();
         fields.filter_map(|f| Some((f.name.clone(), f.unit.clone()?))).collect()
@@ -173,25 +173,25 @@ impl PyDataset {
         self.dataset.fingerprint().to_hex()
     }
 
-    /// What was found but is not part of the data set.
+    /// Data that were found but are not part of the data set.
     fn problems<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let dicts: PyResult<Vec<_>> = self.dataset.problems().iter().map(|e| describe(py, e)).collect();
         PyList::new(py, dicts?)
     }
 
-    /// Those of them that a user should be told at once.
+    /// The problems that a user should see at once.
     fn warnings(&self) -> Vec<String> {
         self.dataset.warnings().iter().map(ToString::to_string).collect()
     }
 
-    /// Only these samples: eight bytes each, so that millions of them are no millions of Python objects.
+    /// Selects these samples. The numbers are eight bytes each, so that millions of them need no Python objects.
     fn select(&self, py: Python<'_>, indices: &[u8]) -> PyResult<Self> {
         let indices: Vec<u64> = eights(indices).map(u64::from_le_bytes).collect();
         let dataset = self.dataset.clone();
         interruptible(py, move || dataset.select(&indices)).map(PyDataset::new)
     }
 
-    /// The same, packed below `folder` while it is read.
+    /// The same data set, packed below `folder` while it is read.
     fn cached(&self, py: Python<'_>, folder: &str, image: &str) -> PyResult<Self> {
         let image = serde_json::from_value(image.into())
             .map_err(|_| PyValueError::new_err(format!("image: {image:?} is none of jpeg, as-is")))?;
@@ -199,13 +199,13 @@ impl PyDataset {
         interruptible(py, move || dataset.cached(&folder, image)).map(PyDataset::new)
     }
 
-    /// The same, with what comes over a network kept below `folder`.
+    /// The same data set, with bytes from the network cached below `folder`.
     fn with_cache_dir(&self, py: Python<'_>, folder: &str) -> PyResult<Self> {
         let (dataset, folder) = (self.dataset.clone(), PathBuf::from(folder));
         interruptible(py, move || dataset.with_cache_dir(&folder)).map(PyDataset::new)
     }
 
-    /// How far the local pack is, or `None` for a data set without one.
+    /// Progress of the local pack, or `None` for a data set without one.
     fn copy_status<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(status) = self.dataset.copy_status() else { return Ok(None) };
         let dict = PyDict::new(py);
@@ -217,7 +217,7 @@ impl PyDataset {
         Ok(Some(dict))
     }
 
-    /// What it takes to open it again, as JSON.
+    /// Description for opening the data set again, as JSON.
     fn spec(&self) -> PyResult<String> {
         let spec =
             self.dataset.spec().ok_or_else(|| PyValueError::new_err("this data set cannot be pickled"))?;
@@ -244,7 +244,8 @@ impl PyDataset {
         array(py, "uint8", &[u64::from(height), u64::from(width), 3], &pixels)
     }
 
-    /// JSON as Python reads it. What it refuses (nesting, numbers of thousands of digits) is the sample's fault.
+    /// Parses JSON with Python. A value that Python refuses (nesting, numbers of thousands of digits) makes the sample
+    /// bad.
     fn parsed<'py>(
         &self,
         py: Python<'py>,
@@ -261,7 +262,7 @@ impl PyDataset {
     }
 }
 
-/// Numbers as one array; `None` if they are none, or some are missing.
+/// Numbers as one array; `None` if they are not numbers, or some are missing.
 fn numbers<'py>(py: Python<'py>, kind: Kind, values: &[OwnedValue]) -> Option<PyResult<Bound<'py, PyAny>>> {
     let bytes = |value: &OwnedValue| match value {
         OwnedValue::Int(value) => Some(value.to_le_bytes()),
@@ -273,7 +274,7 @@ fn numbers<'py>(py: Python<'py>, kind: Kind, values: &[OwnedValue]) -> Option<Py
     Some(array(py, name, &[values.len() as u64], &all))
 }
 
-/// Numbers that Python gave as one run of bytes.
+/// Splits Python's bytes into numbers of eight bytes.
 pub(crate) fn eights(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
     bytes.chunks_exact(8).map(|eight| eight.try_into().expect("chunks of eight"))
 }
@@ -290,7 +291,7 @@ fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
     })
 }
 
-/// A NumPy array with a copy of `bytes`: single samples are for looking at, not for speed.
+/// A NumPy array with a copy of `bytes`: reading single samples need not be fast.
 fn array<'py>(py: Python<'py>, dtype: &str, shape: &[u64], bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let dtype = if dtype == "bfloat16" { "uint16" } else { dtype };

@@ -1,15 +1,16 @@
-//! Core errors → Python exceptions, which live in `feedline.errors` so that they can be typed and documented there.
+//! Core errors → Python exceptions, which are defined in `feedline.errors` so that they can be typed and documented
+//! there.
 
 use feedline::Error;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Turns a core error into its Python exception, with the place as attributes.
+/// Turns a core error into its Python exception, with the location as attributes.
 pub(crate) fn raise(error: &Error) -> PyErr {
     Python::attach(|py| match exception(py, error) {
         Ok(exception) => PyErr::from_value(exception),
-        // Only if the package itself cannot be imported; the message must not get lost then.
+        // Only if the package itself cannot be imported; even then the message must be shown.
         Err(_) => PyRuntimeError::new_err(error.to_string()),
     })
 }

@@ -1,8 +1,8 @@
-//! Memory handed to Python without a copy: `__array_interface__` for NumPy, DLPack for torch, JAX and the rest.
+//! Memory shared with Python without a copy: `__array_interface__` for NumPy, DLPack for torch, JAX and the rest.
 //!
 //! The exporting object holds an `Arc` of the memory; the consumer holds the object (NumPy, as the array's base) or a
-//! capsule whose deleter holds another `Arc` (DLPack). Letting go takes no interpreter lock beyond Python's own: memory
-//! returns to the pool from whichever thread drops it last.
+//! capsule whose deleter holds another `Arc` (DLPack). Dropping it takes no interpreter lock beyond Python's own:
+//! memory returns to the pool from the thread that drops it last.
 
 #![expect(unsafe_code, reason = "DLPack is a C interface of raw pointers; every block says why it is sound")]
 
@@ -15,7 +15,7 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
-/// Who keeps the memory alive.
+/// Owner that keeps the memory alive.
 #[derive(Clone, Debug)]
 enum Owner {
     Slab(Arc<Slab>),
@@ -54,7 +54,7 @@ impl Buffer {
 
 #[pymethods]
 impl Buffer {
-    /// NumPy's array interface, version 3. `bfloat16` shows as `uint16`: NumPy has no such type of its own.
+    /// NumPy's array interface, version 3. `bfloat16` is shown as `uint16`, because NumPy has no such type.
     #[getter(__array_interface__)]
     fn array_interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -71,13 +71,13 @@ impl Buffer {
         self.dtype.name()
     }
 
-    /// DLPack: always plain memory of this machine.
+    /// DLPack device: always this machine's CPU memory.
     #[expect(clippy::unused_self, reason = "Python calls it on an object")]
     fn __dlpack_device__(&self) -> (i32, i32) {
         (DEVICE_CPU, 0)
     }
 
-    /// A DLPack capsule: versioned if the consumer speaks version 1, else the old kind.
+    /// A DLPack capsule: versioned if the consumer supports version 1, else the old kind.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -139,7 +139,7 @@ impl Buffer {
             deleter: Some(delete_versioned),
             flags: 0,
         });
-        // The struct's order of fields is DLPack's; see the assertion on its layout below.
+        // The order of the struct's fields is DLPack's; see the assertion on its layout below.
         capsule(py, Box::into_raw(managed).cast(), NAME_VERSIONED, destroy_versioned)
     }
 
@@ -158,7 +158,7 @@ const DEVICE_CPU: i32 = 1;
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
-/// What a DLPack tensor points to: dimensions, and the owner of the data.
+/// Data that a DLPack tensor points to: dimensions, and the owner of the elements.
 struct Context {
     shape: Vec<i64>,
     strides: Vec<i64>,
@@ -223,10 +223,10 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     }
 }
 
-/// Runs when a capsule dies. A consumer that took the tensor has renamed the capsule and owns the tensor.
+/// Runs when a capsule is destroyed. A consumer that took the tensor has renamed the capsule and owns the tensor.
 unsafe extern "C" fn destroy(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: the interpreter calls this with our capsule, holding its lock; a capsule still under our name still
-    // holds the pointer we put in.
+    // SAFETY: the interpreter calls this with our capsule, holding its lock; a capsule that still has our name still
+    // contains our pointer.
     unsafe {
         if pyo3::ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
             delete(pyo3::ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
@@ -249,7 +249,7 @@ fn capsule<'py>(
     name: &'static CStr,
     destructor: unsafe extern "C" fn(*mut pyo3::ffi::PyObject),
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    // SAFETY: the pointer is not null, the name lives for ever, the destructor fits the pointer's type; the call gives a
+    // SAFETY: the pointer is not null, the name is static, the destructor fits the pointer's type; the call returns a
     // new reference or sets an exception.
     unsafe {
         let object = pyo3::ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destructor));
@@ -258,7 +258,7 @@ fn capsule<'py>(
     }
 }
 
-/// NumPy has no bfloat16: its 16 bits go as unsigned numbers, and Python views them as what they are.
+/// NumPy has no bfloat16: its 16 bits are passed as unsigned numbers, and Python views them as bfloat16.
 fn typestr(dtype: DType) -> &'static str {
     dtype.numpy().unwrap_or("<u2")
 }

@@ -1,5 +1,5 @@
-//! `feedline._feedline`: the engine for Python. A translator: it converts arguments, releases the interpreter, calls the
-//! core, maps errors and hands over memory. No algorithm lives here.
+//! `feedline._feedline`: the engine for Python. A translator: it converts arguments, releases the interpreter, calls
+//! the core, maps errors and passes memory on. It contains no algorithm.
 
 mod dataset;
 mod error;

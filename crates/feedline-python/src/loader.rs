@@ -15,13 +15,13 @@ use crate::error::{OrRaise, describe, raise};
 use crate::handoff::Buffer;
 use crate::wait::{LISTEN_EVERY, interruptible};
 
-/// So long closing waits for threads that are at a sample: see `feedline::Loader::close`.
+/// How long closing waits for threads that are making a sample: see `feedline::Loader::close`.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Epoch, samples, and a mixture's weights now and later.
+/// Epoch, samples, and a mixture's weights in this epoch and in the following ones.
 type Place = (u64, u64, Option<Vec<f64>>, Option<Vec<f64>>);
 
-/// Cores this process may use.
+/// Number of cores this process may use.
 #[pyfunction]
 pub(crate) fn usable_cores() -> usize {
     feedline::loader::usable_cores()
@@ -58,7 +58,7 @@ impl PyLoader {
         self.loader.len() as usize
     }
 
-    /// The place after `samples` samples of `epoch`, as JSON; `weights` are those of a mixture in that epoch.
+    /// The state after `samples` samples of `epoch`, as JSON; `weights` are those of a mixture in that epoch.
     #[pyo3(signature = (epoch, samples, weights=None))]
     fn state(&self, epoch: u64, samples: u64, weights: Option<Vec<f64>>) -> PyResult<String> {
         let mut identity = self.loader.identity();
@@ -71,8 +71,8 @@ impl PyLoader {
         serde_json::to_string(&state).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
-    /// Epoch and samples of a saved state, whose bad samples count from now on, and a mixture's weights in that epoch and in
-    /// those to come; an error if it does not fit and must.
+    /// Epoch and samples of a saved state, and a mixture's weights in that epoch and in the following ones. The state's
+    /// bad samples count from now on. With `strict`, an error if the state does not match.
     fn check_state(&self, state: &str, strict: bool) -> PyResult<Place> {
         let state = State::from_json(state).or_raise()?;
         if strict {
@@ -84,7 +84,7 @@ impl PyLoader {
         Ok((state.epoch, state.samples, fitting(state.identity.weights), fitting(state.next_weights)))
     }
 
-    /// New weights for a mixture, from the next epoch on.
+    /// Sets new weights for a mixture, from the next epoch on.
     fn set_weights(&self, weights: Vec<f64>) -> PyResult<()> {
         self.loader.set_weights(&weights).or_raise()
     }
@@ -94,8 +94,8 @@ impl PyLoader {
         self.loader.columns().iter().map(|c| c.name.clone()).collect()
     }
 
-    /// Starts epoch `number` at global position `first`; `order` is its order if the sampler hands one over for every
-    /// epoch, 8 bytes per sample; `weights` are a mixture's, if this epoch has others than those that begin now.
+    /// Starts epoch `number` at global position `first`. `order` is its order, 8 bytes per sample, if the sampler gives
+    /// one for every epoch; `weights` overrides a mixture's weights in this epoch.
     #[pyo3(signature = (number, first, order=None, weights=None))]
     fn epoch(
         &self,
@@ -119,7 +119,7 @@ impl PyLoader {
         Ok(PyEpoch { epoch: Mutex::new(epoch), spare, timeout })
     }
 
-    /// What was done so far, as JSON.
+    /// Statistics so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let stats = py.detach(|| self.loader.stats());
         serde_json::to_string(&stats).map_err(|e| PyRuntimeError::new_err(e.to_string()))
@@ -132,7 +132,7 @@ impl PyLoader {
         PyList::new(py, dicts?)
     }
 
-    /// Stops all threads; gives how many were stuck and left behind. Ctrl-C leaves them behind at once.
+    /// Stops all threads; returns how many were stuck and abandoned. Ctrl-C abandons them at once.
     fn close(&self, py: Python<'_>) -> PyResult<usize> {
         let begun = Instant::now();
         loop {
@@ -177,14 +177,14 @@ impl PyEpoch {
         }
     }
 
-    /// A batch of one row, as `next` gives it: who takes the place of bad sample `sample` at try `tries`, from 1.
+    /// A batch of one row, like those of `next`: the substitute for bad sample `sample` at try `tries`, from 1.
     fn substitute<'py>(&self, py: Python<'py>, sample: u64, tries: u64) -> PyResult<Bound<'py, PyTuple>> {
         let batch = py.detach(|| self.spare.substitute(sample, tries)).or_raise()?;
         hand_over(py, &batch)
     }
 
-    /// Books samples that a function found bad in a batch of `rows` rows: (row, sample, field, reason) of each, and the
-    /// rows that hold a sample all the same. Raises if the batch is lost.
+    /// Records samples that a function found bad in a batch of `rows` rows: (row, sample, field, reason) of each, and
+    /// the rows that contain a sample all the same. Raises if the batch is lost.
     fn book(
         &self,
         rows: usize,

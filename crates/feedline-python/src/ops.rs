@@ -1,4 +1,4 @@
-//! Transforms on pixels at hand, for Python.
+//! Transforms on decoded pixels, for Python.
 
 use feedline::apply::{DrawFrom, ImageOps};
 use feedline::field::MemoryFormat;
@@ -34,8 +34,8 @@ impl PyImageOps {
         Ok(PyImageOps { ops })
     }
 
-    /// Red, green and blue bytes through the list: shape and elements of the result. `out`, a bytearray of the result's
-    /// length, takes the elements; without it there is a new one.
+    /// Applies the list to red, green and blue bytes; returns the shape and elements of the result. `out`, a bytearray
+    /// of the result's length, receives the elements; without it a new one is created.
     #[expect(unsafe_code, reason = "a bytearray's memory is written in place, under the interpreter's lock")]
     #[pyo3(signature = (pixels, size, origin, out = None))]
     fn apply<'py>(
@@ -51,13 +51,13 @@ impl PyImageOps {
         let drawn = self.ops.draw(size.0, size.1, from).or_raise()?;
         let shape = PyTuple::new(py, drawn.shape())?;
         let Some(out) = out.filter(|out| out.len() == drawn.bytes()) else {
-            // The pixels are made where they are handed over.
+            // The pixels are written directly into the returned object.
             let elements = PyByteArray::new_with(py, drawn.bytes(), |out| {
                 py.detach(|| drawn.write(pixels, out)).or_raise()
             })?;
             return (shape, elements).into_pyobject(py);
         };
-        // SAFETY: the interpreter's lock is held until the elements are written, so nobody else sees or resizes them;
+        // SAFETY: the interpreter's lock is held until the elements are written, so nothing else reads or resizes them;
         // `pixels` is an immutable `bytes` object.
         drawn.write(pixels, unsafe { out.as_bytes_mut() }).or_raise()?;
         (shape, out).into_pyobject(py)

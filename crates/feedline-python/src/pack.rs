@@ -17,14 +17,14 @@ use crate::error::OrRaise;
 use crate::rows;
 use crate::wait::{interruptible, stoppable};
 
-/// Progress as numbers that Python's bar can read, and a way to stop.
+/// Progress as numbers for Python's progress bar, and a way to stop.
 #[pyclass(name = "PackProgress", module = "feedline._feedline", frozen)]
 #[derive(Default)]
 pub(crate) struct PackProgress {
     counts: Arc<Counts>,
 }
 
-/// Shared with the thread that works, which may outlive the call.
+/// Shared with the working thread, which may outlive the call.
 #[derive(Default)]
 struct Counts {
     samples: AtomicU64,
@@ -53,20 +53,20 @@ impl PackProgress {
     }
 }
 
-/// Settings that both ways of packing take.
+/// Settings of both ways of packing.
 fn options(settings: &str) -> PyResult<PackOptions> {
     let settings: feedline::PackSettings =
         serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
     settings.options().or_raise()
 }
 
-/// Where to write.
+/// The destination to write to.
 fn place(destination: &str, storage: &str) -> PyResult<Destination> {
     let storage = serde_json::from_str(storage).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Destination::new(destination, &storage).or_raise()
 }
 
-/// Packs a data set; Ctrl-C stops it cleanly, to be resumed by the same call.
+/// Packs a data set; Ctrl-C stops it cleanly, and the same call resumes it.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -85,7 +85,7 @@ pub(crate) fn pack(
         .map(drop)
 }
 
-/// Writes a data set as another system's files; Ctrl-C stops it cleanly, to be resumed by the same call.
+/// Writes a data set as another system's files; Ctrl-C stops it cleanly, and the same call resumes it.
 #[pyfunction]
 pub(crate) fn convert(
     py: Python<'_>,
@@ -109,7 +109,7 @@ fn plan_of(text: &str) -> PyResult<feedline::format::PackPlan> {
     serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Decides the parts of a pack and announces them at the destination: the plan as JSON, its parts and samples.
+/// Plans the parts of a pack and announces them at the destination. Returns the plan as JSON, its parts and samples.
 #[pyfunction]
 pub(crate) fn plan_pack(
     py: Python<'_>,
@@ -153,7 +153,7 @@ pub(crate) fn write_part(
     })
 }
 
-/// Parts of a plan that are not at the destination yet.
+/// Parts of a plan that are not yet at the destination.
 #[pyfunction]
 pub(crate) fn missing_parts(
     py: Python<'_>,
@@ -201,7 +201,7 @@ pub(crate) fn merge_packs(
     interruptible(py, move || feedline::format::merge_packs(&packs, &destination, &options, &())).map(drop)
 }
 
-/// One task's share of a conversion, or with no task its last step.
+/// Runs one task's share of a conversion, or without a task its last step.
 #[pyfunction]
 #[pyo3(signature = (dataset, destination, storage, settings, task))]
 pub(crate) fn convert_task(
@@ -228,13 +228,13 @@ pub(crate) fn convert_task(
     stoppable(py, stop, work).map(drop)
 }
 
-/// The systems that `convert` writes for.
+/// Names of the systems that `convert` can write for.
 #[pyfunction]
 pub(crate) fn convert_targets() -> Vec<&'static str> {
     feedline::format::convert_targets()
 }
 
-/// Packs samples that a Python iterable gives.
+/// Packs samples from a Python iterable.
 #[pyclass(name = "PackWriter", module = "feedline._feedline", frozen)]
 pub(crate) struct PyPackWriter {
     writer: Mutex<Option<PackWriter>>,
@@ -280,8 +280,8 @@ impl PyPackWriter {
     }
 }
 
-/// Runs the command line with these arguments (the program's name first) and gives its exit code. `locate` finds the
-/// addresses behind `hf://` uris.
+/// Runs the command line with these arguments (the program's name first) and returns its exit code. `locate` finds the
+/// addresses of `hf://` uris.
 #[pyfunction]
 #[pyo3(signature = (arguments, locate=None))]
 pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>, locate: Option<Py<PyAny>>) -> u8 {
@@ -297,13 +297,13 @@ pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>, locate: Option<Py<
     py.detach(|| feedline_cli::run(arguments).code())
 }
 
-/// An exception in the words of the command line.
+/// Turns a Python exception into an error for the command line.
 fn told(py: Python<'_>, uri: &str, error: &PyErr) -> feedline::Error {
     let whole = error.value(py).to_string();
     if error.is_instance_of::<PyValueError>(py) {
         return feedline::Error::option("uri", whole.strip_prefix("uri: ").unwrap_or(&whole));
     }
-    // `[Errno 2] hf://…: reason`: number and uri are told anyway.
+    // `[Errno 2] hf://…: reason`: number and uri are already shown.
     let text = whole
         .strip_prefix("[Errno ")
         .and_then(|rest| rest.split_once("] "))

@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 
-/// Samples that Python made, kept in memory.
+/// Samples made in Python, kept in memory.
 #[pyclass(name = "Rows", module = "feedline._feedline", frozen)]
 pub(crate) struct PyRows {
     rows: Mutex<Rows>,
@@ -40,18 +40,18 @@ impl PyRows {
     }
 }
 
-/// Names and kinds as a schema; every field may be missing.
+/// Makes a schema from names and kinds; every field may be missing.
 pub(crate) fn schema(fields: Vec<(String, String)>, classes: Option<Vec<String>>) -> PyResult<Schema> {
     let field = |(name, kind): (String, String)| {
         let kind = Kind::from_name(&kind).ok_or_else(|| {
-            PyValueError::new_err(format!("schema: {name} is {kind}, which is no kind of field"))
+            PyValueError::new_err(format!("schema: {name} is {kind}, which is not a kind of field"))
         })?;
         Ok(FieldSpec::new(name, kind).optional(true))
     };
     Ok(Schema { fields: fields.into_iter().map(field).collect::<PyResult<Vec<_>>>()?, classes })
 }
 
-/// One sample's values, as the schema has them.
+/// One sample's values, in the schema's order.
 pub(crate) fn sample(values: &Bound<'_, PyDict>, schema: &Schema) -> PyResult<Sample> {
     let mut fields = Vec::with_capacity(schema.fields.len());
     for spec in &schema.fields {
@@ -84,7 +84,7 @@ fn to_owned(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<OwnedValue> {
     }
 }
 
-/// A text that UTF-8 can hold: Python's own may have half of a surrogate pair in it.
+/// A text that UTF-8 can store: a Python string may contain half of a surrogate pair.
 fn to_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = value.cast::<PyString>()?;
     match text.to_str() {
@@ -93,7 +93,7 @@ fn to_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
             let at: String =
                 error.value(value.py()).getattr("start").map_or("?".to_owned(), |at| at.to_string());
             let reason = format!(
-                "the text has a lone surrogate at {at}, which UTF-8 cannot hold; \
+                "the text has a lone surrogate at {at}, which UTF-8 cannot store; \
                  store it as bytes, or decode it with errors='replace'"
             );
             Err(PyValueError::new_err(reason))
@@ -104,13 +104,13 @@ fn to_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
 fn to_array(value: &Bound<'_, PyAny>) -> PyResult<OwnedValue> {
     let numpy = value.py().import("numpy")?;
     let array = numpy.getattr("ascontiguousarray")?.call1((value,))?;
-    // Packs hold little-endian elements; NumPy swaps where an array has the other order.
+    // Packs contain little-endian elements; NumPy swaps the bytes of big-endian arrays.
     let little = array.getattr("dtype")?.call_method1("newbyteorder", ("<",))?;
     let array = array.call_method1("astype", (little,))?;
     let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
     let dtype = DType::from_name(&name)
         .ok_or_else(|| PyTypeError::new_err(format!("arrays of {name} cannot be stored")))?;
-    // `ascontiguousarray` makes at least one dimension of a scalar; keep the shape the caller had.
+    // `ascontiguousarray` gives a scalar one dimension; keep the caller's shape.
     let shape: Vec<u64> = value
         .getattr("shape")
         .and_then(|s| s.extract())

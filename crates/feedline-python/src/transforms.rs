@@ -12,8 +12,8 @@ use crate::error::OrRaise;
 /// Elements and dimensions.
 type Made<'py> = (Bound<'py, PyBytes>, Vec<u64>);
 
-/// Does a list of transforms (JSON) to an image of red, green, blue bytes, and says what was drawn. `origin` is seed, epoch
-/// and sample.
+/// Applies a list of transforms (JSON) to an image of red, green, blue bytes; also returns what was drawn. `origin` is
+/// seed, epoch and sample.
 #[pyfunction]
 pub(crate) fn apply<'py>(
     py: Python<'py>,
@@ -35,7 +35,7 @@ pub(crate) fn apply<'py>(
     Ok((made(py, &applied), params))
 }
 
-/// What is drawn for images of one size, as JSON, one text per sample. `origin` is seed and epoch.
+/// The parameters drawn for images of one size, as JSON, one text per sample. `origin` is seed and epoch.
 #[pyfunction]
 #[pyo3(signature = (transforms, size, origin, samples, view=0))]
 pub(crate) fn draw_params(
@@ -56,7 +56,7 @@ pub(crate) fn draw_params(
     py.detach(|| samples.iter().map(drawn).collect::<feedline::Result<Vec<String>>>()).or_raise()
 }
 
-/// Does what an earlier run drew (JSON) to an image of the same size.
+/// Repeats what an earlier run drew (JSON) on an image of the same size.
 #[pyfunction]
 pub(crate) fn replay<'py>(
     py: Python<'py>,
@@ -71,7 +71,7 @@ pub(crate) fn replay<'py>(
     Ok(made(py, &applied))
 }
 
-/// Does to a mask what was drawn (JSON) for its image: numbers of `dtype`, row by row, become those of `to`.
+/// Applies what was drawn (JSON) for an image to its mask: numbers of `dtype`, row by row, become numbers of type `to`.
 #[pyfunction]
 pub(crate) fn move_mask<'py>(
     py: Python<'py>,
@@ -90,7 +90,8 @@ pub(crate) fn move_mask<'py>(
     Ok(made(py, &applied))
 }
 
-/// Does to boxes what was drawn (JSON) for their image; `rules` is JSON. Gives those that are left and which they were.
+/// Applies what was drawn (JSON) for an image to its boxes; `rules` is JSON. Returns the remaining boxes and their
+/// indices.
 #[pyfunction]
 pub(crate) fn move_boxes(
     params: &str,
@@ -104,7 +105,7 @@ pub(crate) fn move_boxes(
     Moved::new(params, size).and_then(|moved| moved.boxes(&rules, &boxes)).or_raise()
 }
 
-/// Does to points of `each` numbers what was drawn (JSON) for their image.
+/// Applies what was drawn (JSON) for an image to points of `each` numbers.
 #[pyfunction]
 pub(crate) fn move_keypoints(
     params: &str,
@@ -116,7 +117,7 @@ pub(crate) fn move_keypoints(
     Ok(values)
 }
 
-/// Every transform the engine knows.
+/// All transforms of the engine.
 #[pyfunction]
 pub(crate) fn transform_names() -> Vec<&'static str> {
     Transform::NAMES.to_vec()

@@ -1,8 +1,8 @@
-//! Waiting without holding the interpreter, but still hearing Ctrl-C.
+//! Waits without holding the interpreter, while Ctrl-C still works.
 //!
-//! A system call on a dead network file system never returns and cannot be broken off. So work that may take long runs on
-//! a thread of its own, and whoever waits for it can leave: the thread then ends by itself, if ever, and touches nothing
-//! of Python's.
+//! A system call on a dead network file system never returns and cannot be interrupted. So long work runs on
+//! its own thread, and the caller can stop waiting: the thread is abandoned, ends by itself if the call returns, and
+//! touches no Python object.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,37 +18,37 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 
-/// Signals are looked at this often while we wait.
+/// How often signals are checked while waiting.
 pub(crate) const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
-/// After Ctrl-C, so long for reads that can be broken off to come back.
+/// After Ctrl-C, how long to wait for reads that can be cancelled.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// The same for writing, which stops at the end of a sample and leaves everything in order.
+/// The same for writing, which stops at the end of a sample and leaves everything consistent.
 const WRITING_GRACE: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What a job gives: its result, or the text of its panic.
+/// Result of a job: its value, or the text of its panic.
 type Outcome<T> = Result<T, String>;
 
-/// A thread that does one job after the other for one other thread.
+/// A thread that runs one job after the other for one other thread.
 struct Helper {
     jobs: Sender<Job>,
     process: u32,
 }
 
 thread_local! {
-    /// Kept from call to call: a thread for each would cost more than reading a small sample.
+    /// Kept from call to call: starting a thread for each call would cost more than reading a small sample.
     static HELPER: RefCell<Option<Helper>> = const { RefCell::new(None) };
 }
 
 impl Helper {
-    /// This thread's helper, or a new one; an error if the system refuses the thread.
+    /// This thread's helper, or a new one; an error if the system refuses to start a thread.
     fn get() -> std::io::Result<Helper> {
         match HELPER.take() {
             Some(helper) if helper.process == std::process::id() => return Ok(helper),
-            // A forked child has the parent's helper only in name.
+            // In a forked child, the parent's helper thread does not exist.
             Some(parents) => std::mem::forget(parents),
             None => {}
         }
@@ -63,14 +63,14 @@ impl Helper {
         let job = move || {
             let _ = sender.send(catch_unwind(AssertUnwindSafe(work)).map_err(|panic| text(&*panic)));
         };
-        // A helper that is gone drops the job, and the receiver hears of it.
+        // A helper that is gone drops the job, and the receiver returns an error.
         let _ = self.jobs.send(Box::new(job));
         receiver
     }
 }
 
-/// Runs `work`, which only reads, with the interpreter released. On a signal (Ctrl-C) its reads are given up; if it does
-/// not come back at once it is left behind. The signal's exception is raised.
+/// Runs `work`, which only reads, with the interpreter released. On a signal (Ctrl-C) its reads are cancelled; if it
+/// does not return soon, it is abandoned. The signal's exception is raised.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> feedline::Result<T> + Send + 'static,
@@ -78,7 +78,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     wait(py, GRACE, || {}, work)
 }
 
-/// The same for `work` that writes: on a signal `stop` is called, and it gets more time to come to an end.
+/// The same for `work` that writes: on a signal `stop` is called, and it gets more time to finish.
 pub(crate) fn stoppable<T: Send + 'static>(
     py: Python<'_>,
     stop: impl Fn(),
@@ -93,11 +93,11 @@ fn wait<T: Send + 'static>(
     stop: impl Fn(),
     work: impl FnOnce() -> feedline::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // Without a thread to be had, the work can still be done; only signals must wait.
+    // If no thread can be started, the work is done here; only signals must wait.
     let Ok(helper) = Helper::get() else { return py.detach(work).map_err(|e| raise(&e)) };
     let given_up = Arc::new(AtomicBool::new(false));
     let flag = given_up.clone();
-    // A receiver is not `Sync`, and only what is may cross into code that runs without the interpreter.
+    // A receiver is not `Sync`, which code without the interpreter requires.
     let result = Mutex::new(helper.start(move || feedline::source::while_wanted(&flag, work)));
     let mut signal: Option<(PyErr, Instant)> = None;
     loop {
@@ -116,7 +116,7 @@ fn wait<T: Send + 'static>(
         if let Err(error) = py.check_signals() {
             given_up.store(true, Ordering::Relaxed);
             stop();
-            // A second Ctrl-C means now.
+            // A second Ctrl-C stops waiting at once.
             if signal.is_some() {
                 return Err(error);
             }
@@ -128,7 +128,7 @@ fn wait<T: Send + 'static>(
     }
 }
 
-/// The result, unless a signal came meanwhile; a panic becomes an error that says what it said.
+/// The result, unless a signal arrived meanwhile; a panic becomes an error with its message.
 fn finish<T>(outcome: Outcome<feedline::Result<T>>, signal: Option<PyErr>) -> PyResult<T> {
     match (signal, outcome) {
         (Some(signal), _) => Err(signal),
