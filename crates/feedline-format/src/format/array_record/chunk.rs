@@ -1,20 +1,21 @@
-//! Riegeli's chunks, in which the records of an ArrayRecord file lie.
+//! Riegeli's chunks, in which the records of an ArrayRecord file are stored.
 //!
-//! A file is cut into blocks of 64 KiB. Every block begins with a header of 24 bytes, in the middle of a chunk if it must
-//! be. A chunk is a header of 40 bytes and its data, both with a HighwayHash. Simple chunks (`r`) are lengths of records
-//! and the records, compressed each; transposed ones (`t`), made for searching in protobufs, are not read.
+//! A file consists of blocks of 64 KiB. Every block begins with a header of 24 bytes, even in the middle of a chunk.
+//! A chunk is a header of 40 bytes and its data, both with a HighwayHash. Simple chunks (`r`) are the lengths of
+//! records and the records, each compressed; transposed ones (`t`), made for searching in protobufs, are not
+//! supported.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
 use super::super::bounds::{self, unpacked};
 
-/// Where blocks begin.
+/// Size of a block.
 pub(super) const BLOCK: u64 = 1 << 16;
-/// Bytes at the beginning of every block that belong to no chunk.
+/// Bytes at the beginning of every block that are not part of a chunk.
 const BLOCK_HEADER: u64 = 24;
 const HEADER: usize = 40;
 
-/// What a chunk's header says.
+/// Content of a chunk's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     data: u64,
@@ -48,7 +49,7 @@ impl ChunkHeader {
     }
 }
 
-/// The bytes of chunks that lie at `offset`, without the headers of the blocks they lie in.
+/// The bytes of chunks at `offset`, without the block headers in between.
 fn without_blocks(stored: &[u8], offset: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(stored.len());
     let (mut at, mut rest) = (offset, stored);
@@ -68,7 +69,7 @@ fn without_blocks(stored: &[u8], offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// The records of a simple chunk: their bytes one after the other, and where each ends.
+/// The records of a simple chunk: their bytes one after the other, and the end of each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) bytes: Vec<u8>,
@@ -76,7 +77,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Those of the chunk that begins with `stored`, which lies at `offset` of its file. Bytes behind it do not matter.
+    /// Parses the chunk at the beginning of `stored`, which is at `offset` of its file. Bytes after the chunk are
+    /// ignored.
     pub(super) fn parse(stored: &[u8], offset: u64) -> Result<Self, String> {
         let bytes = without_blocks(stored, offset);
         let header = ChunkHeader::parse(&bytes)?;
@@ -88,7 +90,7 @@ impl Records {
         match header.kind {
             b'r' => Records::simple(&header, data),
             b't' => {
-                Err("the records are transposed, which is not read; write them with transpose:false"
+                Err("the records are transposed, which is not supported; write them with transpose:false"
                     .to_owned())
             }
             other => Err(format!("a chunk of type {other} where records should be")),
@@ -134,7 +136,7 @@ fn ends(lengths: &[u8]) -> Result<Vec<usize>, String> {
     Ok(ends)
 }
 
-/// A number in groups of seven bits, and what comes after it.
+/// A number in groups of seven bits, and the bytes after it.
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0u64;
     for (place, byte) in bytes.iter().take(10).enumerate() {
@@ -146,7 +148,7 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// Snappy's own length decides how much memory is taken: it must be the one announced.
+/// Snappy's own length decides how much memory is allocated, so it must be the announced one.
 fn unsnapped(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
     let told = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
     if told as u64 != length {
@@ -173,7 +175,7 @@ fn inflate(compression: u8, packed: &[u8], most: u64) -> Result<Vec<u8>, String>
         }
         b'b' => unpacked(brotli::Decompressor::new(rest, 4096), length),
         b's' => unsnapped(rest, length),
-        other => Err(format!("records compressed by method {other} are not read")),
+        other => Err(format!("records compressed by method {other} are not supported")),
     }
 }
 
@@ -189,7 +191,7 @@ mod tests {
         // 1000 is 7 * 128 + 104.
         assert_eq!(inflate(b's', &piece(104, &packed), 1000).unwrap(), [7; 1000]);
         assert!(inflate(b's', &piece(103, &packed), 1000).unwrap_err().contains("1000 packed"));
-        // Four thousand million bytes, by snappy's own header.
+        // Four billion bytes, according to snappy's own header.
         let lie = [&[0xff, 0xff, 0xff, 0xff, 0x0f][..], &packed[2..]].concat();
         assert!(inflate(b's', &piece(104, &lie), 1000).unwrap_err().contains("4294967295 packed"));
     }

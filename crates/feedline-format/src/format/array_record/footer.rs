@@ -1,15 +1,16 @@
-//! Where an ArrayRecord file's chunks are: the last block tells where the footer is, the footer where the chunks are.
+//! Finds an ArrayRecord file's chunks: the last block has the offset of the footer, and the footer those of the
+//! chunks.
 
 use super::chunk::{BLOCK, Records, varint};
 use crate::error::{Error, Location, Result};
 use crate::source::{Object, room_for};
 
-/// In the last block, after the footer's place.
+/// In the last block, after the footer's offset.
 const MAGIC: u64 = 0x71930e704fdae05e;
-/// A footer has some bytes for every chunk; more is damage.
+/// A footer has some bytes for every chunk; a longer one is damaged.
 const LARGEST_FOOTER: u64 = 4 << 30;
 
-/// One chunk: where it begins and how many records came before it, in its file.
+/// One chunk: its offset, and the number of records before it in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) offset: u64,
@@ -20,12 +21,12 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) chunks: Vec<Chunk>,
-    /// Where the last chunk ends at the latest.
+    /// Upper bound of the last chunk's end.
     pub(super) end: u64,
     pub(super) records: u64,
 }
 
-/// Whether a file's last block is that of an ArrayRecord file; where its footer is.
+/// The footer's offset, if the file's last block is that of an ArrayRecord file.
 pub(super) fn postscript(object: &dyn Object) -> Result<Option<u64>> {
     let size = object.size();
     if size < 2 * BLOCK || !size.is_multiple_of(BLOCK) {
@@ -55,7 +56,7 @@ impl Footer {
         Footer::parse(&records, offset).map_err(|reason| wrong(&format!("the footer: {reason}")))
     }
 
-    /// The first record is of the whole file (version, chunks, records), the others of a chunk each.
+    /// The first record describes the whole file (version, chunks, records), each other one a chunk.
     fn parse(footer: &Records, end: u64) -> Result<Self, String> {
         let field = |record: &[u8], wanted: u64| {
             numbers(record).into_iter().find(|(field, _)| *field == wanted).map_or(0, |(_, number)| number)
@@ -75,7 +76,7 @@ impl Footer {
         if field(head, 2) != chunks.len() as u64 || field(head, 3) != records {
             return Err("its chunks and records do not add up".to_owned());
         }
-        // Every record takes a byte of lengths at least.
+        // Every record takes at least one byte of lengths.
         if records > end.saturating_mul(1024) {
             return Err("more records than the file can hold".to_owned());
         }
@@ -83,7 +84,7 @@ impl Footer {
     }
 }
 
-/// The message that is a record's first field.
+/// The message in a record's first field.
 fn inner(record: &[u8]) -> Option<&[u8]> {
     let (length, content) = varint(record.strip_prefix(&[1 << 3 | 2])?)?;
     content.get(..usize::try_from(length).ok()?)

@@ -1,7 +1,7 @@
-//! ArrayRecord files, as TensorFlow Datasets and Grain have them: records of `tf.train.Example`, whose features become
-//! fields, or of bytes nobody knows more of (`data`, or `image` where they are one).
+//! ArrayRecord files of TensorFlow Datasets and Grain: records of `tf.train.Example`, whose features become fields,
+//! or of other bytes (`data`, or `image` if they are one).
 //!
-//! Every file has a footer that tells where its chunks are: opening reads nothing else. A sample is one read of its
+//! Every file has a footer with the offsets of its chunks: opening reads nothing else. A sample is one read of its
 //! chunk, whose checksums are verified; chunks of several records are kept for a while.
 
 mod chunk;
@@ -23,12 +23,12 @@ use crate::source::{Source, Target, room_for};
 use chunk::Records;
 use footer::{Footer, postscript};
 
-/// How to recognise and open ArrayRecord files.
+/// How to detect and open ArrayRecord files.
 pub(super) const PROBE: Probe = Probe { name: "arrayrecord", recognises, open };
 
-/// How much of inflated chunks is kept.
+/// Maximum size of the inflated chunks that are kept.
 const KEPT_BYTES: usize = 64 << 20;
-/// Records looked at to find out what they hold.
+/// Number of records inspected to find their content.
 const SURVEYED: u64 = 64;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -83,7 +83,7 @@ enum Content {
 struct ArrayRecord {
     open_objects: OpenObjects,
     footers: Vec<Footer>,
-    /// First sample of each file, and one past the last.
+    /// First sample of each file, and the number of samples.
     starts: Vec<u64>,
     schema: Schema,
     content: Content,
@@ -91,12 +91,12 @@ struct ArrayRecord {
     fingerprint: Fingerprint,
 }
 
-/// Where a record is.
+/// Where a record is stored.
 struct Place {
     file: usize,
     chunk: u64,
     range: Range<u64>,
-    /// Which of its chunk's records it is.
+    /// Its index among its chunk's records.
     number: usize,
 }
 
@@ -111,7 +111,8 @@ impl ArrayRecord {
         let (mut starts, mut hasher) = (vec![0], blake3::Hasher::new());
         for (footer, (_, size, version)) in footers.iter().zip(&objects) {
             starts.push(starts.last().copied().unwrap_or(0) + footer.records);
-            // Files are padded to one size, and may be written in the same tick of the clock.
+            // Size and version do not suffice: files are padded to one size and may be written in the same clock
+            // tick.
             let chunks = footer.chunks.iter().flat_map(|chunk| [chunk.offset, chunk.first]);
             for number in [*size, *version, footer.records].into_iter().chain(chunks) {
                 hasher.update(&number.to_le_bytes());
@@ -131,12 +132,13 @@ impl ArrayRecord {
             fingerprint,
         };
         open.find_fields()?;
-        // What was looked at is rarely what is wanted first.
+        // The inspected chunks are rarely the ones that are wanted first.
         open.kept = Recent::new(KEPT_BYTES);
         Ok(open)
     }
 
-    /// What the records are, from some of them spread over the set. Damaged ones tell nothing; reading them will.
+    /// Finds what the records are from some of them spread over the set. Damaged ones are ignored here; reading them
+    /// gives the error.
     fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let (mut buffer, mut seen, mut broken) = (SampleBuffer::new(), Vec::new(), None);
@@ -178,7 +180,7 @@ impl ArrayRecord {
         Ok(Place { file, chunk: chunk as u64, range: start..end, number })
     }
 
-    /// Reads a record and gives the place of its bytes in the buffer.
+    /// Reads a record and returns the range of its bytes in the buffer.
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let Place { file, chunk, range, number } = self.place(sample)?;
         let records = self.kept.get((file as u32, chunk), || {

@@ -7,7 +7,7 @@ fn recorded() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../../testdata/formats/array_record"].iter().collect()
 }
 
-/// A recorded file; their padding takes nearly all of their 128 KiB and is left out of the repository.
+/// A recorded file. Padding is nearly all of its 128 KiB and is not in the repository.
 fn unpack(name: &str, folder: &Path) -> String {
     let packed = std::fs::read(recorded().join(format!("{name}.zst"))).unwrap();
     std::fs::write(folder.join(name), zstd::decode_all(&packed[..]).unwrap()).unwrap();
@@ -87,7 +87,7 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
     let path = folder.path().join(&name);
     let content = std::fs::read(&path).unwrap();
     let used = content.iter().rposition(|byte| *byte != 0).unwrap();
-    // The padding between the footer and the last block is nobody's.
+    // The padding between the footer and the last block is not checked.
     let parts = (24..1200).chain(content.len() - BLOCK_OF_POSTSCRIPT..used);
     for at in parts {
         let mut damaged = content.clone();

@@ -1,4 +1,4 @@
-//! Writes data sets as `.beton`. Parts are written by threads and then joined; see `write.rs`.
+//! Writes data sets as `.beton`. Threads write parts, which are then joined; see `write.rs`.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ use crate::sample::{
     DType, FieldSpec, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Schema, Value,
 };
 
-/// A part is not seen by anybody: only large enough that there are not too many.
+/// Parts are temporary files: only large enough that there are not too many.
 const PART_BYTES: u64 = 1 << 28;
 
 /// Writes FFCV's files.
@@ -29,13 +29,13 @@ pub(in crate::format) struct BetonExporter {
 }
 
 impl BetonExporter {
-    /// Works in parts of about this size.
+    /// Uses parts of about this size.
     pub(in crate::format) fn make(part_bytes: Option<u64>) -> Box<dyn Exporter> {
         Box::new(BetonExporter { part_bytes: part_bytes.unwrap_or(PART_BYTES) })
     }
 }
 
-/// What is remembered of a part.
+/// What is recorded about a part.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     summary: Summary,
@@ -82,11 +82,11 @@ fn array_type(dtype: DType, sides: &[u64]) -> Result<FieldType, String> {
     let mut shape = [0; MAX_DIMENSIONS];
     shape[..sides.len()].copy_from_slice(sides);
     let length = sides.iter().try_fold(dtype.size() as u64, |n, side| n.checked_mul(*side));
-    let length = length.ok_or("an array that cannot be")?;
+    let length = length.ok_or("an impossible array shape")?;
     Ok(FieldType::Array { dtype, shape, dimensions: sides.len() as u8, length })
 }
 
-/// An image as FFCV stores it.
+/// An image in one of FFCV's forms.
 struct Stored {
     mode: u8,
     width: u16,
@@ -95,8 +95,8 @@ struct Stored {
     pixels: Option<Vec<u8>>,
 }
 
-/// JPEGs go as they are if FFCV, which knows no EXIF and no CMYK, would show them right; raw pixels too; all others as
-/// upright pixels.
+/// JPEGs are stored unchanged if FFCV, which ignores EXIF and CMYK, shows them right; so are raw pixels. All others
+/// are stored as upright pixels.
 fn store(bytes: &[u8], meta: ImageMeta, decoder: &mut Decoder) -> Result<Stored, String> {
     let small =
         |side: u32| u16::try_from(side).map_err(|_| format!("a side of {side} pixels; FFCV has 65535"));

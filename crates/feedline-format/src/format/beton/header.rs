@@ -1,17 +1,17 @@
-//! The fixed front of a `.beton`: header, field descriptors, and how a sample's record is laid out by them.
+//! The fixed start of a `.beton`: header, field descriptors, and the layout of a sample's record.
 
 use crate::format::npy;
 use crate::sample::{DType, Kind, MAX_DIMENSIONS, MAX_FIELDS};
 
-/// Version, number of fields, page size, number of samples, place of the allocation table.
+/// Version, number of fields, page size, number of samples, offset of the allocation table.
 pub(super) const HEADER_LENGTH: usize = 24;
 /// One field's type, name and arguments.
 pub(super) const DESCRIPTOR_LENGTH: usize = 1041;
-/// Of the descriptor.
+/// Length of the name in a descriptor.
 pub(super) const NAME_LENGTH: usize = 16;
-/// Where the arguments begin in the descriptor.
+/// Offset of the arguments in the descriptor.
 pub(super) const ARGUMENTS: usize = 1 + NAME_LENGTH;
-/// Of the shape in an array field's arguments.
+/// Length of the shape in an array field's arguments.
 pub(super) const SHAPE_SLOTS: usize = 32;
 /// One allocation: sample, pointer, length.
 pub(super) const ALLOCATION_LENGTH: usize = 24;
@@ -50,12 +50,12 @@ impl BetonHeader {
         bytes
     }
 
-    /// Where the samples' records begin.
+    /// Offset of the samples' records.
     pub(super) fn records_start(&self) -> u64 {
         (HEADER_LENGTH + usize::from(self.fields) * DESCRIPTOR_LENGTH) as u64
     }
 
-    /// What is wrong with it in a file of `size` bytes, as far as the header alone tells.
+    /// Checks the header alone against a file of `size` bytes.
     pub(super) fn check(&self, size: u64) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!("version {} of the .beton layout is unknown, only 2 is", self.version));
@@ -84,7 +84,7 @@ impl BetonHeader {
     }
 }
 
-/// What a field holds and how.
+/// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FieldType {
     Float,
@@ -107,7 +107,7 @@ impl FieldType {
         }
     }
 
-    /// Bytes in the record, and their alignment there: FFCV's nested structs (13 and 16 bytes) are not aligned.
+    /// Size and alignment in the record: FFCV's nested structs (13 and 16 bytes) are not aligned.
     pub(super) fn entry(&self) -> (usize, usize) {
         match self {
             FieldType::Float | FieldType::Int | FieldType::Array { .. } => (8, 8),
@@ -117,7 +117,7 @@ impl FieldType {
     }
 }
 
-/// One field, with its place in the record.
+/// One field, with its offset in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -133,7 +133,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Lays fields out as numpy does an aligned struct of theirs.
+    /// Lays fields out like numpy's aligned structs.
     pub(super) fn of(fields: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let (mut at, mut widest, mut placed) = (0usize, 1, Vec::new());
         for (name, is) in fields {
@@ -218,7 +218,7 @@ fn array_of(arguments: &[u8]) -> Result<FieldType, String> {
     Ok(FieldType::Array { dtype, shape, dimensions: dimensions as u8, length })
 }
 
-/// The word at `at`, which must be inside.
+/// The word at offset `at`, which must be inside.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

@@ -1,7 +1,8 @@
 //! FFCV's `.beton`, version 2: one file with a table of fixed-size records, pages of data, and a list of allocations.
 //!
-//! Opening maps the record table and sorts the allocations by place, for the length of a JPEG is written nowhere else;
-//! no sample is looked at. After that a sample is one read: FFCV keeps all of a sample in one page, in field order.
+//! Opening maps the record table and sorts the allocations by offset, because the length of a JPEG is stored nowhere
+//! else; it reads no sample. After that a sample is one read: FFCV stores all of a sample in one page, in field
+//! order.
 
 mod export;
 mod header;
@@ -22,10 +23,11 @@ use crate::source::{Held, Object, Source, Target, to_usize};
 
 pub(super) use self::export::BetonExporter;
 
-/// How to recognise and open a `.beton`.
+/// How to detect and open a `.beton`.
 pub(super) const PROBE: Probe = Probe { name: "beton", recognises, open };
 
-/// Two wanted fields further apart than this are read one by one; nearer, the bytes between cost less than a request.
+/// Wanted fields further apart than this are read one by one; for smaller gaps, the bytes between cost less than a
+/// request.
 const MAX_GAP: u64 = 64 * 1024;
 
 /// FFCV's image modes.
@@ -42,7 +44,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     let mut bytes = [0; HEADER_LENGTH];
     object.read_at(0, &mut bytes)?;
     let header = BetonHeader::parse(&bytes);
-    // The magic is only a small number: without the name, the rest of the header must fit the file as well.
+    // The magic is only a small number: without the file extension, the rest of the header must fit the file as well.
     let whole = header.check(object.size()).is_ok() && header.allocations >= header.records_start();
     let sure = whole || (is_beton_name(name) && header.version == header::VERSION);
     Ok(sure.then(|| {
@@ -54,7 +56,7 @@ fn is_beton_name(name: &str) -> bool {
     name.len() > 6 && name.as_bytes()[name.len() - 6..].eq_ignore_ascii_case(b".beton")
 }
 
-/// The named files, or those of a folder that have the usual name.
+/// The named files, or those of a folder with the usual extension.
 fn candidates(target: &Target) -> Result<(Arc<dyn Source>, Vec<String>)> {
     match target {
         Target::Objects(source, names) => Ok((source.clone(), names.clone())),
@@ -90,7 +92,7 @@ pub(crate) struct Beton {
     samples: u64,
     records: Held,
     allocations: Allocations,
-    /// Where payloads may lie.
+    /// Range in which payloads are stored.
     data: Range<u64>,
     open_objects: OpenObjects,
 }
@@ -138,7 +140,7 @@ impl Beton {
             .with_field(&self.schema.fields[field].name)
     }
 
-    /// Where the bytes of a field are; `None` for fields whose value is in the record.
+    /// Byte range of a field; `None` for fields whose value is in the record.
     fn span(&self, record: &[u8], sample: u64, field: usize) -> Result<Option<Range<u64>>> {
         let (start, length) = match self.payload(record, field) {
             Ok(None) => return Ok(None),
@@ -165,7 +167,7 @@ impl Beton {
             FieldType::Int | FieldType::Float => None,
             FieldType::Array { length, .. } => Some((u64_at(entry, 0), *length)),
             FieldType::Bytes => Some((u64_at(entry, 0), u64_at(entry, 8))),
-            // The text ends in a NUL that is no part of it.
+            // The text ends in a NUL that is not part of it.
             FieldType::Json => Some((u64_at(entry, 0), u64_at(entry, 8).saturating_sub(1))),
             FieldType::Image => {
                 let image = ImageEntry::parse(entry);
@@ -178,7 +180,7 @@ impl Beton {
         })
     }
 
-    /// Reads `run`, which holds the wanted fields `fields`, and sets their values.
+    /// Reads `run`, which contains the wanted fields `fields`, and sets their values.
     fn read_run(
         &self,
         place: (u64, &[u8]),
@@ -241,7 +243,7 @@ struct Run {
 }
 
 impl Run {
-    /// With another field's bytes at its end, if they are near.
+    /// Adds another field's bytes at the end, if they are close.
     fn joined(mut self, span: &Range<u64>, field: usize) -> Result<Run, Run> {
         if !span.is_empty() && !self.bytes.is_empty() {
             let near = span.start >= self.bytes.end && span.start - self.bytes.end <= MAX_GAP;
@@ -275,7 +277,7 @@ impl ImageEntry {
         }
     }
 
-    /// Whether `stored` bytes can be this image.
+    /// Checks that `stored` bytes can be this image.
     fn check(&self, stored: u64) -> Result<(), String> {
         let needed = u64::from(self.width) * u64::from(self.height) * 3;
         match self.mode {
@@ -289,7 +291,7 @@ impl ImageEntry {
         }
     }
 
-    /// FFCV writes JPEGs itself and knows no EXIF: what is stored is upright.
+    /// FFCV writes JPEGs itself and ignores EXIF: stored images are upright.
     fn meta(&self) -> ImageMeta {
         let encoding = if self.mode == MODE_RAW { ImageEncoding::Rgb } else { ImageEncoding::Jpeg };
         let (width, height) = (u32::from(self.width), u32::from(self.height));
@@ -314,14 +316,14 @@ impl Allocations {
             }
             sorted.push((pointer, length));
         }
-        // One worker's pages are in order already, those of several in runs.
+        // The pages of one worker are already in order, those of several workers in runs.
         if !sorted.is_sorted() {
             sorted.sort_unstable();
         }
         Ok(Allocations(sorted))
     }
 
-    /// How many bytes are at `pointer`. An empty allocation shares its place with the next one; the longest counts.
+    /// Number of bytes at `pointer`. An empty allocation has the same pointer as the next one; the longest counts.
     fn length(&self, pointer: u64) -> Option<u64> {
         let after = self.0.partition_point(|(start, _)| *start <= pointer);
         let (start, length) = *self.0.get(after.checked_sub(1)?)?;
@@ -329,7 +331,7 @@ impl Allocations {
     }
 }
 
-/// Why the front could not be read.
+/// Why the header could not be read.
 enum FrontError {
     Source(Error),
     Reason(String, &'static str),
@@ -344,7 +346,7 @@ impl FrontError {
     }
 }
 
-/// The header, checked, with its bytes and the descriptors'.
+/// The checked header, with its bytes and those of the descriptors.
 fn read_front(object: &dyn Object) -> Result<(BetonHeader, Vec<u8>), FrontError> {
     let size = object.size();
     if size < HEADER_LENGTH as u64 {
@@ -356,9 +358,9 @@ fn read_front(object: &dyn Object) -> Result<(BetonHeader, Vec<u8>), FrontError>
     header.check(size).map_err(|reason| FrontError::Reason(reason, ""))?;
     if header.allocations == 0 {
         let reason = "the write was interrupted: the allocation table is missing".to_owned();
-        return Err(FrontError::Reason(reason, "write the file again; FFCV fills this in as its last act"));
+        return Err(FrontError::Reason(reason, "write the file again; FFCV writes this table last"));
     }
-    // At most a thousand descriptors, and inside the file: checked.
+    // At most a thousand descriptors, checked to be inside the file.
     let mut front = vec![0; header.records_start() as usize];
     object.read_at(0, &mut front).map_err(FrontError::Source)?;
     Ok((header, front))

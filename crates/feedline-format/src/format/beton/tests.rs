@@ -1,4 +1,4 @@
-//! Files by FFCV's own writer, the conformance suite, and files that lie.
+//! Files by FFCV's own writer, the conformance suite, and corrupt files.
 
 use crate::format::{Extents as _, Index as _};
 use std::fs;
@@ -35,7 +35,7 @@ fn part(layout: &Layout, samples: &[Vec<Cell<'_>>]) -> MemoryPart {
     MemoryPart(bytes, summary)
 }
 
-/// A file of these parts with pages as small as they can be.
+/// A file of these parts with pages of the smallest size.
 fn file(layout: &Layout, parts: &[Vec<Vec<Cell<'_>>>]) -> Vec<u8> {
     let parts: Vec<MemoryPart> = parts.iter().map(|samples| part(layout, samples)).collect();
     let parts: Vec<&dyn Part> = parts.iter().map(|p| p as &dyn Part).collect();
@@ -224,7 +224,7 @@ fn pages_keep_samples_whole_and_empty_payloads_have_room() {
     }
 }
 
-/// Numbers that cannot be, each in its place: refused at opening or at reading, never more memory than the file.
+/// Impossible numbers, one at a time: refused at opening or at reading, never more memory than the file.
 #[test]
 fn hostile_numbers_are_refused() {
     let good = file(&image_and_label(), &[vec![vec![jpeg(b"abc"), Cell::Int(1)]]]);
@@ -321,7 +321,7 @@ fn test_image(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images").join(name)).unwrap()
 }
 
-/// FFCV has JPEG and raw pixels: everything else, and JPEGs that must be turned, become pixels.
+/// FFCV has JPEG and raw pixels: everything else, and JPEGs that must be rotated, become pixels.
 #[test]
 fn other_pictures_become_upright_pixels() {
     for (name, size) in [("rgb.png", None), ("lossy.webp", None), ("turned-6.png", Some(()))] {

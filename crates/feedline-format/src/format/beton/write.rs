@@ -1,8 +1,8 @@
-//! Writes a `.beton` in two steps: parts hold samples as they come, and are then joined into the file, when the number
+//! Writes a `.beton` in two steps: parts contain samples in order, and are then joined into the file, when the number
 //! of samples and the largest of them (which decides the page size) are known.
 //!
-//! A part is: all payloads end to end; then all records, with pointers that count from the sample's own start; then the
-//! length of each allocation. It is ours alone and never outlives the export.
+//! A part is: all payloads end to end; then all records, with pointers relative to the sample's own start; then the
+//! length of each allocation. It is a temporary file of the export.
 
 use std::io::{self, Read, Write};
 
@@ -15,7 +15,7 @@ pub(super) const LEAST_PAGE: u64 = 2 << 20;
 /// The page size is a 32-bit number and a power of two.
 pub(super) const LARGEST_PAGE: u64 = 1 << 31;
 
-/// One field's value, as it is stored.
+/// One field's value in its stored form.
 pub(super) enum Cell<'a> {
     Int(i64),
     Float(f64),
@@ -40,13 +40,13 @@ pub(super) struct PartWriter<'a> {
     summary: Summary,
 }
 
-/// What joining must know of a part.
+/// What joining must know about a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Summary {
     pub(super) samples: u64,
-    /// Of all samples.
+    /// Payload bytes of all samples.
     pub(super) payload: u64,
-    /// Of one sample.
+    /// Payload bytes of the largest sample.
     pub(super) largest: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> PartWriter<'a> {
         Ok(())
     }
 
-    /// Writes what comes behind the payloads.
+    /// Writes records and lengths after the payloads.
     pub(super) fn finish(self) -> io::Result<Summary> {
         self.out.write_all(&self.records)?;
         self.out.write_all(&self.lengths)?;
@@ -85,7 +85,7 @@ impl<'a> PartWriter<'a> {
     }
 }
 
-/// Fills a field's entry and tells which bytes belong to the payload, which begins at `pointer`.
+/// Fills a field's entry and returns the bytes that belong to the payload, which begins at `pointer`.
 fn fill<'c>(entry: &mut [u8], cell: &Cell<'c>, pointer: u64) -> Option<(&'c [u8], &'static [u8])> {
     let mut sized = |bytes: &'c [u8], ending: &'static [u8]| {
         entry[..8].copy_from_slice(&pointer.to_le_bytes());
@@ -171,7 +171,7 @@ pub(super) fn join(
     })
 }
 
-/// Gives each sample its place: all of it in one page.
+/// Assigns an offset to each sample, all of it in one page.
 struct Pages {
     page: u64,
     at: u64,
@@ -198,7 +198,7 @@ impl Pages {
 struct Placed<'a> {
     record: &'a mut [u8],
     lengths: &'a [u8],
-    /// Of the payload.
+    /// Length of the payload.
     length: u64,
 }
 
@@ -255,7 +255,7 @@ fn has_pointer(is: &FieldType) -> bool {
     !matches!(is, FieldType::Int | FieldType::Float)
 }
 
-/// Makes pointers that count from the sample's start count from the file's.
+/// Changes pointers from relative to the sample's start to relative to the file's.
 fn shift_pointers(layout: &Layout, record: &mut [u8], start: u64) {
     for field in layout.fields.iter().filter(|f| has_pointer(&f.is)) {
         let at = field.at + if field.is == FieldType::Image { 5 } else { 0 };
@@ -264,7 +264,7 @@ fn shift_pointers(layout: &Layout, record: &mut [u8], start: u64) {
     }
 }
 
-/// A field's type, name and arguments, as the file has them.
+/// The descriptor of a field: type, name and arguments.
 fn descriptor(name: &str, is: &FieldType) -> [u8; DESCRIPTOR_LENGTH] {
     let mut bytes = [0; DESCRIPTOR_LENGTH];
     bytes[0] = match is {

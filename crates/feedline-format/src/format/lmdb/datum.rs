@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-/// What is used of the message.
+/// The parts of the message that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Datum {
     channels: u64,
     height: u64,
     width: u64,
-    /// Where the bytes lie in the message.
+    /// Range of the bytes in the message.
     pub(super) data: Range<usize>,
     pub(super) label: i64,
     pub(super) encoded: bool,
 }
 
 impl Datum {
-    /// The message; `None` if the bytes are something else.
+    /// Parses the message; `None` if the bytes are something else.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let (mut datum, mut at, mut has_data) = (Datum::default(), 0, false);
         while at < bytes.len() {
@@ -42,7 +42,7 @@ impl Datum {
         has_data.then_some(datum)
     }
 
-    /// Channels, height, width, if the bytes are so many pixels.
+    /// Channels, height and width, if the bytes are that many pixels.
     pub(super) fn shape(&self) -> Option<[u64; 3]> {
         let count = self.channels.checked_mul(self.height)?.checked_mul(self.width)?;
         (count == self.data.len() as u64 && count > 0).then_some([self.channels, self.height, self.width])

@@ -1,6 +1,6 @@
-//! LMDB environments (`data.mdb`), as Caffe, LSUN and many PyTorch data sets have them: values by key, in the order of the
-//! keys. Read-only and without a memory map: pages are read with checked offsets, so a file that changes or shrinks is an
-//! error, not a crash.
+//! LMDB environments (`data.mdb`) of Caffe, LSUN and many PyTorch data sets: values by key, sorted by key. Read-only
+//! and without a memory map: pages are read with checked offsets, so a file that changes or shrinks is an error, not
+//! a crash.
 //!
 //! Opening walks the tree of keys once. A sample is one read.
 
@@ -21,12 +21,12 @@ use crate::source::{Source, Target, to_usize};
 use datum::Datum;
 use tree::{Entry, Keys};
 
-/// How to recognise and open an LMDB environment.
+/// How to detect and open an LMDB environment.
 pub(super) const PROBE: Probe = Probe { name: "lmdb", recognises, open };
 
-/// The file of an environment that is a folder.
+/// The file in an environment's folder.
 const DATA: &str = "data.mdb";
-/// Values looked at to find out what they hold.
+/// Number of values inspected to find their content.
 const SURVEYED: u64 = 64;
 const KEY: usize = 0;
 const CONTENT: usize = 1;
@@ -38,7 +38,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     Ok(tree::is_lmdb(&*object)?.then(|| "an LMDB environment".to_owned()))
 }
 
-/// The one file that holds all.
+/// The file with all pages.
 fn data_file(target: &Target) -> Result<Option<(&Arc<dyn Source>, String)>> {
     match target {
         Target::Folder(source) => Ok(source.exists(DATA)?.then(|| (source, DATA.to_owned()))),
@@ -96,7 +96,7 @@ impl Lmdb {
         Ok(open)
     }
 
-    /// What values are, from some of them spread over all keys.
+    /// Finds what values are from some of them spread over all keys.
     fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let surveyed = count.min(SURVEYED);
@@ -212,7 +212,7 @@ impl Format for Lmdb {
     }
 
     fn warnings(&self) -> &[Error] {
-        // Notes of the writer are as they should be.
+        // The writer's own keys are normal and need no warning.
         if self.keys.nested > 0 { &self.problems[self.problems.len() - 1..] } else { &[] }
     }
 

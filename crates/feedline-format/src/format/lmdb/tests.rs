@@ -1,4 +1,4 @@
-//! Environments by py-lmdb (`testdata/formats/lmdb`), the suite, and files that lie.
+//! Environments by py-lmdb (`testdata/formats/lmdb`), the conformance suite, and corrupt files.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::format::conformance;
 use crate::owned::{OwnedValue, Sample};
 use crate::source::{LocalSource, MemorySource};
 
-/// Pages of the smallest size, so that the suite can cut and bend every byte.
+/// Pages of the smallest size, so that the suite can change every byte.
 const PAGE: usize = 512;
 
 /// An environment of these keys and values, every value in overflow pages, leaves below one branch.
@@ -159,7 +159,7 @@ fn plain_values_in_leaves_and_overflow_pages() {
 fn trees_that_lead_back_into_themselves_are_refused() {
     let values: Vec<_> = (0..9u8).map(|n| (vec![b'a' + n], datum(b"x", n))).collect();
     let mut bytes = environment(&values);
-    // The last page is the branch: its nodes lead to itself.
+    // The last page is the branch: its nodes point to itself.
     let branch = bytes.len() - PAGE;
     let number = (branch / PAGE) as u32;
     for node in 0..3 {

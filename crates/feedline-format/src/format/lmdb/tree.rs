@@ -1,13 +1,14 @@
-//! The tree of keys, as LMDB 0.9 lays it out on 64-bit little-endian machines: two meta pages, of which the one with the
-//! later transaction counts; branch and leaf pages with offsets of their nodes; large values in runs of overflow pages.
+//! The tree of keys in the layout of LMDB 0.9 on 64-bit little-endian machines: two meta pages, of which the one with
+//! the later transaction is valid; branch and leaf pages with offsets of their nodes; large values in runs of
+//! overflow pages.
 
 use crate::error::{Error, Location, Result};
 use crate::source::Object;
 
 const MAGIC: u32 = 0xbeef_c0de;
-/// Header of every page.
+/// Length of every page's header.
 const HEAD: usize = 16;
-/// What is read of a meta page.
+/// Number of bytes read of a meta page.
 const META: usize = 152;
 const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
@@ -15,12 +16,12 @@ const LEAF: u16 = 2;
 const BIG: u16 = 1;
 /// A node's value is a database, or a set of values.
 const NESTED: u16 = 2 | 4;
-/// Trees of four billion pages are not this deep.
+/// A tree of four billion pages is less deep than this.
 const MAX_DEPTH: usize = 16;
 /// No page.
 const NONE: u64 = u64::MAX;
 
-/// One value: where it is, and where its key.
+/// One value: its offset and length, and the range of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) offset: u64,
@@ -28,18 +29,18 @@ pub(super) struct Entry {
     key: (u64, u64),
 }
 
-/// All keys in their order.
+/// All keys, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// Offset and length of each value, and where its key ends.
+    /// Offset and length of each value, and the end of its key.
     entries: Vec<(u64, u64, u64)>,
     /// The keys themselves, one after the other.
     text: Vec<u8>,
     pub(super) transaction: u64,
-    /// Keys such as `__len__`, and the first of them.
+    /// Number of keys such as `__len__`, and the first of them.
     pub(super) metas: u64,
     pub(super) first_meta: Option<String>,
-    /// Keys whose values are no plain values.
+    /// Number of keys whose values are not plain values.
     pub(super) nested: u64,
 }
 
@@ -65,7 +66,7 @@ impl Keys {
     }
 
     fn add(&mut self, key: &[u8], offset: u64, length: u64) {
-        // `__len__`, `__keys__`: what writers of Python data sets note beside their samples.
+        // `__len__`, `__keys__`: notes that writers of Python data sets store beside their samples.
         if key.len() > 4 && key.starts_with(b"__") && key.ends_with(b"__") {
             self.metas += 1;
             self.first_meta.get_or_insert_with(|| String::from_utf8_lossy(key).into_owned());
@@ -98,7 +99,7 @@ pub(super) fn is_lmdb(object: &dyn Object) -> Result<bool> {
     Ok(word(&head, HEAD) == MAGIC)
 }
 
-/// What a meta page says.
+/// Content of a meta page.
 #[derive(Clone, Copy, Debug)]
 struct Meta {
     page_size: u64,
@@ -128,7 +129,7 @@ impl Meta {
         }))
     }
 
-    /// The later of the two.
+    /// The later of the two meta pages.
     fn find(object: &dyn Object, place: &Location) -> Result<Self> {
         let bad = |reason: &str| Error::data(place.clone(), reason);
         let first = Meta::read(object, 0)?.ok_or_else(|| bad("not an LMDB environment of version 1"))?;
@@ -143,7 +144,7 @@ struct Walk<'a> {
     place: &'a Location,
     meta: Meta,
     keys: Keys,
-    /// Pages that may still be visited; a tree that leads back into itself ends here.
+    /// Number of pages that may still be visited, so that a tree with a cycle ends.
     left: u64,
 }
 

@@ -15,7 +15,7 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// By Mosaic's name, such as `zstd:7`.
+    /// Parses Mosaic's name, such as `zstd:7`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         Ok(match text.split(':').next().unwrap_or(text) {
             "br" => Codec::Brotli,
@@ -27,7 +27,7 @@ impl Codec {
         })
     }
 
-    /// Inflates `packed` to exactly `length` bytes. Memory grows with what really comes out, never with what a file
+    /// Inflates `packed` to exactly `length` bytes. Memory grows with the bytes that come out, never with what a file
     /// says.
     pub(super) fn inflate(self, mut packed: impl Read, length: u64) -> io::Result<Vec<u8>> {
         match self {
@@ -36,7 +36,7 @@ impl Codec {
             Codec::Gzip => exactly(flate2::read::MultiGzDecoder::new(packed), length),
             Codec::Zstd => exactly(zstd::stream::read::Decoder::new(packed)?, length),
             Codec::Snappy => {
-                // One block without frames: nothing comes out before all has gone in.
+                // One block without frames: there is no output before all input is read.
                 let mut whole = Vec::new();
                 packed.read_to_end(&mut whole)?;
                 let said = snap::raw::decompress_len(&whole).map_err(io::Error::other)?;
@@ -60,7 +60,7 @@ fn exactly(inflated: impl Read, length: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::other(format!("{found} bytes inside, {length} expected")))
 }
 
-/// An object from front to back.
+/// Reads an object from front to back.
 pub(super) struct ObjectReader<'a> {
     object: &'a dyn Object,
     at: u64,

@@ -1,4 +1,4 @@
-//! How one value is written in an MDS sample, and what kind of field it makes.
+//! The encodings of values in MDS samples, and the kinds of their fields.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::sample::{DType, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, Sampl
 /// A column's encoding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Encoding {
-    /// As is: raw bytes, or several images in one value, which no kind of field holds.
+    /// Raw bytes, or several images in one value, for which there is no kind.
     Bytes,
     Text,
     Json,
@@ -28,7 +28,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// An encoding of binary shards by its name.
+    /// The encoding of binary shards with this name.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         if let Some(rest) = name.strip_prefix("ndarray") {
             return array(rest).ok_or_else(|| format!("encoding '{name}' is not possible"));
@@ -52,7 +52,7 @@ impl Encoding {
         })
     }
 
-    /// A type of JSON and separated-value shards by its name.
+    /// The type of JSON and separated-value shards with this name.
     pub(super) fn of_text(name: &str) -> Result<Self, String> {
         Ok(match name {
             "str" => Encoding::Text,
@@ -78,7 +78,7 @@ impl Encoding {
         matches!(self, Encoding::Bytes | Encoding::Pixels | Encoding::DecimalInt)
     }
 
-    /// What kind of field it makes, seeing the first value if there is one.
+    /// The kind of the field, given the first value if there is one.
     pub(super) fn kind(&self, first: Option<&[u8]>) -> Kind {
         match self {
             Encoding::Bytes if first.is_some_and(is_image) => Kind::Image,
@@ -91,7 +91,7 @@ impl Encoding {
                 _ => Kind::Image,
             },
             Encoding::Scalar(DType::F16 | DType::F32 | DType::F64) | Encoding::DecimalFloat => Kind::Float,
-            // Numbers of this encoding may be longer than any machine's.
+            // Numbers of this encoding may be larger than `i64`.
             Encoding::DecimalInt if first.is_some_and(|digits| number::<i64>(digits).is_none()) => Kind::Text,
             Encoding::DecimalInt | Encoding::Scalar(_) => Kind::Int,
             Encoding::Array { .. } => Kind::Array,
@@ -187,7 +187,8 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// An array whose type and shape are in front of it unless the column has them. `start` is where `bytes` lie.
+/// An array whose type and shape precede it unless the column has them. `start` is the offset of `bytes` in the
+/// buffer.
 fn decode_array(
     dtype: Option<DType>,
     shape: Option<&[u64]>,
@@ -229,13 +230,13 @@ fn decode_array(
     Ok(Value::Array { dtype, dimensions: dimensions as u8, shape: sides, bytes: data })
 }
 
-/// A PIL image as `tobytes` gives it.
+/// A PIL image in the form of `tobytes`.
 #[derive(Debug, PartialEq, Eq)]
 struct Pixels<'a> {
     width: u32,
     height: u32,
     mode: &'a [u8],
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     data: usize,
     length: usize,
 }
@@ -243,13 +244,13 @@ struct Pixels<'a> {
 impl<'a> Pixels<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let word = |at: usize| {
-            let word = bytes.get(at..at + 4).ok_or("the raw picture is truncated");
+            let word = bytes.get(at..at + 4).ok_or("the raw image is truncated");
             word.map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
         };
         let (width, height, length) = (word(0)?, word(4)?, word(8)?);
         // The longest mode of PIL has six letters.
         let data = 12 + length.min(64) as usize;
-        let mode = bytes.get(12..data).ok_or("the raw picture is truncated")?;
+        let mode = bytes.get(12..data).ok_or("the raw image is truncated")?;
         Ok(Pixels { width, height, mode, data, length: bytes.len() - data })
     }
 
@@ -263,10 +264,7 @@ impl<'a> Pixels<'a> {
             b"F" => (DType::F32, 1),
             b"I;16" => (DType::U16, 1),
             other => {
-                return Err(format!(
-                    "pictures of mode '{}' are not supported",
-                    String::from_utf8_lossy(other)
-                ));
+                return Err(format!("images of mode '{}' are not supported", String::from_utf8_lossy(other)));
             }
         };
         let (width, height) = (u64::from(self.width), u64::from(self.height));
@@ -281,7 +279,7 @@ impl<'a> Pixels<'a> {
             return Ok(Value::Array { dtype, dimensions, shape, bytes });
         }
         if self.mode != b"RGB" && self.mode != b"L" {
-            return Err(format!("a picture of mode '{}' among RGB ones", String::from_utf8_lossy(self.mode)));
+            return Err(format!("an image of mode '{}' among RGB ones", String::from_utf8_lossy(self.mode)));
         }
         let meta = ImageMeta {
             encoding: ImageEncoding::Rgb,
@@ -294,7 +292,7 @@ impl<'a> Pixels<'a> {
     }
 }
 
-/// A grey image among coloured ones is made as they are.
+/// Converts a grey image among coloured ones to RGB.
 fn coloured(meta: ImageMeta, levels: &Range<usize>, buffer: &mut SampleBuffer) -> Value {
     let pixels: Vec<u8> = buffer.bytes(levels).iter().flat_map(|level| [*level; 3]).collect();
     let bytes = buffer.append(&pixels);
@@ -308,7 +306,7 @@ mod tests {
     fn decoded(name: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         let mut buffer = SampleBuffer::new();
         buffer.reset(1);
-        // Not at the start: ranges must be the buffer's, not the value's.
+        // Not at the start: ranges must be relative to the buffer, not to the value.
         buffer.append(b"before");
         let range = buffer.append(bytes);
         let encoding = Encoding::parse(name)?;

@@ -1,4 +1,4 @@
-//! The hashes an index may hold, by the names Python's `hashlib` and `xxhash` know them under.
+//! The hashes that an index may contain, by their names in Python's `hashlib` and `xxhash`.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use xxhash_rust::{xxh3::Xxh3, xxh32::Xxh32, xxh64::Xxh64};
 
-/// A hash in the making.
+/// A hash that is being computed.
 pub(super) trait Hash {
     fn update(&mut self, bytes: &[u8]);
     /// Lower-case hex.
@@ -67,13 +67,13 @@ pub(super) fn start(name: &str) -> Option<Box<dyn Hash>> {
     })
 }
 
-/// Why a file is not what its index says.
+/// Why a file differs from its index.
 pub(super) enum Mismatch {
     Reading(io::Error),
     Different(String),
 }
 
-/// Compares everything that `bytes` gives with all of `expected`; names must be known.
+/// Compares the hashes of `bytes` with all of `expected`; the names must be known.
 pub(super) fn compare(mut bytes: impl Read, expected: &[(String, String)]) -> Result<(), Mismatch> {
     let mut hashes: Vec<_> = expected.iter().filter_map(|(name, _)| start(name)).collect();
     let mut room = vec![0; 1 << 20];
@@ -96,7 +96,7 @@ pub(super) fn compare(mut bytes: impl Read, expected: &[(String, String)]) -> Re
 mod tests {
     use super::*;
 
-    /// What Python 3.11 and xxhash 3.5 say about `b"abc"`.
+    /// The hashes of `b"abc"` in Python 3.11 and xxhash 3.5.
     #[test]
     fn known_values() {
         for (name, hex) in [

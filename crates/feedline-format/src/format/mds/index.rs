@@ -1,4 +1,4 @@
-//! `index.json`: which shards there are, what their columns are, and which of their files is at hand.
+//! `index.json`: the shards, their columns, and which of their files exist.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use crate::source::Source;
 /// The index of a folder.
 pub(super) const INDEX_NAME: &str = "index.json";
 
-/// Enough of an index to tell whose it is. LitData's, of the same name, has `chunks`.
+/// Enough of an index to recognise it. LitData's, of the same name, has `chunks`.
 #[derive(Deserialize)]
 struct Glimpse {
     version: Option<u64>,
     shards: Option<Vec<IgnoredAny>>,
 }
 
-/// The number of shards, if these bytes are an index of Mosaic's.
+/// The number of shards, if these bytes are Mosaic's index.
 pub(super) fn glimpse(bytes: &[u8]) -> Option<usize> {
     let glimpse: Glimpse = serde_json::from_slice(bytes).ok()?;
     glimpse.version?;
@@ -62,10 +62,10 @@ struct FileText {
     hashes: HashMap<String, String>,
 }
 
-/// How a shard's samples are written down.
+/// The syntax of a shard's samples.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Style {
-    /// Binary, with its offsets in front.
+    /// Binary, with its offsets first.
     Mds,
     /// One JSON object per line.
     Json { newline: String },
@@ -80,18 +80,18 @@ pub(super) struct Column {
     pub(super) encoding: Encoding,
 }
 
-/// One file of a shard: the one that is there, and what it must be.
+/// One file of a shard: the one that exists, and its expected length and hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileEntry {
     pub(super) name: String,
-    /// As it lies there.
+    /// Stored length.
     pub(super) bytes: u64,
     pub(super) hashes: Vec<(String, String)>,
-    /// How it is compressed, and what it must be then.
+    /// How it is compressed, and its expected inflated content.
     pub(super) packed: Option<Packed>,
 }
 
-/// What a compressed file must inflate to.
+/// The expected inflated content of a compressed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packed {
     pub(super) codec: Codec,
@@ -113,15 +113,15 @@ pub(super) struct ShardEntry {
     pub(super) style: Style,
     pub(super) columns: Vec<Column>,
     pub(super) data: FileEntry,
-    /// Where offsets are, if not in the data file.
+    /// File of the offsets, if they are not in the data file.
     pub(super) meta: Option<FileEntry>,
 }
 
-/// Files that are there, with length and version; `None` if the source cannot list.
+/// Files that exist, with length and version; `None` if the source cannot list.
 pub(super) struct Present(Option<HashMap<String, (u64, u64)>>);
 
 impl Present {
-    /// What lies below `folder`.
+    /// Lists the files below `folder`.
     pub(super) fn list(source: &dyn Source, folder: &str) -> Self {
         let listed = source.list(folder).ok();
         Present(listed.map(|l| l.entries.into_iter().map(|e| (e.name, (e.size, e.version))).collect()))
@@ -137,7 +137,7 @@ impl Present {
     }
 }
 
-/// Parses the index of `folder` (a prefix that ends in `/`, or nothing). An error names the shard's number.
+/// Parses the index of `folder` (a prefix that ends in `/`, or empty). An error names the shard's number.
 pub(super) fn parse(bytes: &[u8], folder: &str, present: &Present) -> Result<Vec<ShardEntry>, String> {
     let index: IndexText = serde_json::from_slice(bytes).map_err(|e| format!("not an MDS index: {e}"))?;
     if index.version != 2 {
@@ -209,7 +209,7 @@ fn columns(text: &ShardText, style: &Style) -> Result<Vec<Column>, String> {
     Ok(columns)
 }
 
-/// The file that is there: the raw one if it is, else the compressed one.
+/// The file that exists: the raw one if it does, otherwise the compressed one.
 fn file(
     raw: FileText,
     zip: Option<FileText>,
@@ -242,7 +242,8 @@ fn file(
     Ok(FileEntry { name: raw_name, bytes: raw.bytes, hashes: hashes(raw), packed: None })
 }
 
-/// A file's name below the source's root. Merged indexes name files in sub-folders; nothing may lead out.
+/// A file's name relative to the source's root. Merged indexes name files in sub-folders; none may lead out of the
+/// root.
 fn join(folder: &str, basename: &str) -> Result<String, String> {
     let strange = basename.is_empty()
         || basename.starts_with('/')

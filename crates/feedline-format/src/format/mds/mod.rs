@@ -1,8 +1,8 @@
 //! Mosaic's streaming data sets: `index.json` and shards, binary (MDS), JSON lines or separated values.
 //!
-//! Opening reads the index alone, and the first sample where a column's kind depends on it. A shard's offsets are read
-//! when it is first touched; after that a sample is one read. Compressed shards are inflated whole, and the last few
-//! kept: read those in an order that stays in a shard for a while (`shuffle="block"`).
+//! Opening reads only the index, and the first sample if a column's kind depends on it. A shard's offsets are read on
+//! first use; after that a sample is one read. Compressed shards are inflated whole, and the last few are kept: read
+//! them in an order that stays in a shard for a while (`shuffle="block"`).
 
 mod compressed;
 mod encoding;
@@ -30,13 +30,13 @@ use crate::source::{Held, Object, Source, Target, to_usize};
 
 pub(super) use self::write::MdsExporter;
 
-/// How to recognise and open Mosaic's data sets.
+/// How to detect and open Mosaic's data sets.
 pub(super) const PROBE: Probe = Probe { name: "mds", recognises, open };
 
-/// This much of inflated shards is kept: eight of the size Mosaic's writer makes.
+/// Maximum size of the inflated shards that are kept: eight of the size that Mosaic's writer makes.
 const MOST_INFLATED: usize = 512 << 20;
 
-/// Where the parts of a data set without an index of its own usually are.
+/// Usual folders of the splits of a data set without an index of its own.
 const SPLITS: [&str; 7] = ["train", "val", "valid", "validation", "test", "dev", "eval"];
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -96,7 +96,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     } else if !source.exists(&format!("{folder}{INDEX_NAME}"))? {
         let found = splits(&*source)?;
         if !found.is_empty() {
-            let reason = format!("it has no index.json, but its parts {} do", found.join(", "));
+            let reason = format!("it has no index.json, but its splits {} do", found.join(", "));
             return Err(
                 Error::data(Location::new(source.uri()), reason).with_hint("say which with split=\"...\"")
             );
@@ -112,23 +112,23 @@ pub(crate) struct Mds {
     schema: Schema,
     fingerprint: Fingerprint,
     shards: Vec<Shard>,
-    /// First sample of each shard, and one past the last of all.
+    /// First sample of each shard, and the number of samples.
     firsts: Vec<u64>,
     groups: Vec<Group>,
     files: Vec<FileEntry>,
     open_objects: OpenObjects,
     offsets: Vec<OnceLock<Held>>,
     inflated: Recent<usize, Vec<u8>>,
-    /// For each file what comparing its hashes gave; empty if nobody asked.
+    /// For each file the result of comparing its hashes; empty if that was not requested.
     verified: Vec<OnceLock<Result<()>>>,
 }
 
-/// Files are numbers in the list of all files.
+/// Files are indices into the list of all files.
 #[derive(Debug)]
 struct Shard {
     group: usize,
     data: usize,
-    /// Where the offsets are.
+    /// The file of the offsets.
     meta: usize,
 }
 
@@ -145,7 +145,7 @@ struct Group {
 }
 
 impl Mds {
-    /// Opens what the index of `folder` (a prefix that ends in `/`, or nothing) lists.
+    /// Opens the shards in the index of `folder` (a prefix that ends in `/`, or empty).
     pub(crate) fn open(source: Arc<dyn Source>, folder: &str, verify: bool) -> Result<Self> {
         let uri = source.uri().to_owned();
         let bad = |reason: String| {
@@ -178,7 +178,7 @@ impl Mds {
         Ok(mds)
     }
 
-    /// Settles the kinds that depend on a value.
+    /// Finds the kinds that depend on a value.
     fn look_at_first_samples(&mut self) -> Result<()> {
         for number in 0..self.groups.len() {
             if !self.groups[number].columns.iter().any(|(c, _, _)| c.encoding.depends_on_value()) {
@@ -210,7 +210,8 @@ impl Mds {
         Ok(values)
     }
 
-    /// All columns of all shards. One that some shards lack is optional; one must be of one kind everywhere.
+    /// All columns of all shards. A column that some shards lack is optional; a column must have the same kind
+    /// everywhere.
     fn make_schema(&mut self) -> Result<Schema, String> {
         let mut fields: Vec<(FieldSpec, usize)> = Vec::new();
         for group in &mut self.groups {
@@ -244,7 +245,7 @@ impl Mds {
         &self.groups[self.shards[shard].group]
     }
 
-    /// The shard of a sample, and its number there.
+    /// The shard of a sample, and its index there.
     fn place(&self, sample: u64) -> Result<(usize, u64)> {
         if sample >= self.len() {
             let place = Location::new(&self.uri).with_sample(sample);
@@ -258,7 +259,7 @@ impl Mds {
         Error::data(Location::new(&self.uri).with_shard(&self.files[file].name), reason)
     }
 
-    /// Fills `into` from byte `offset` of the file, inflated if need be.
+    /// Fills `into` from byte `offset` of the file, inflated if necessary.
     fn fetch(&self, file: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         if self.files[file].packed.is_none() {
             self.verify(file)?;
@@ -290,7 +291,7 @@ impl Mds {
         })
     }
 
-    /// Compares the file with the hashes the index has, once, if that was asked for.
+    /// Compares the file with the hashes in the index, once, if requested.
     fn verify(&self, file: usize) -> Result<()> {
         let Some(slot) = self.verified.get(file) else { return Ok(()) };
         let once = || {
@@ -299,7 +300,7 @@ impl Mds {
             self.compare(file, self.open_objects.with(file, compare)?)
         };
         let verify = || match once() {
-            // What comes from far away is doubted once; the verdict is final.
+            // A remote file that fails is fetched a second time; that result is final.
             Err(Error::Data { .. }) if self.open_objects.source().is_remote() => {
                 self.open_objects.source().forget(self.open_objects.name(file), &(0..u64::MAX));
                 once()
@@ -317,14 +318,14 @@ impl Mds {
         })
     }
 
-    /// The offsets of a shard: a count, and one word more than it has samples.
+    /// The offsets of a shard: a count, and one word more than there are samples.
     fn offsets(&self, shard: usize) -> Result<&Held> {
         if let Some(held) = self.offsets[shard].get() {
             return Ok(held);
         }
         let file = self.shards[shard].meta;
         let samples = self.firsts[shard + 1] - self.firsts[shard];
-        // In the file: checked at opening.
+        // The range was checked at opening to be inside the file.
         let length = table_length(samples).expect("checked at opening");
         let held = if self.files[file].packed.is_some() {
             let whole = self.inflate(file)?;
@@ -342,7 +343,7 @@ impl Mds {
         Ok(self.offsets[shard].get_or_init(|| held))
     }
 
-    /// Where sample `row` of the shard is in its data file.
+    /// Range of sample `row` of the shard in its data file.
     fn span(&self, shard: usize, row: u64) -> Result<Range<u64>> {
         let table = self.offsets(shard)?;
         let (start, end) = (word(table, row as usize + 1), word(table, row as usize + 2));
@@ -351,7 +352,7 @@ impl Mds {
             return Ok(start..end);
         }
         let place = Location::new(&self.uri).with_shard(&self.files[file].name);
-        let reason = format!("it is said to be at bytes {start}..{end}, which cannot be");
+        let reason = format!("its offsets are {start}..{end}, which is not possible");
         Err(Error::data(place.with_sample(self.firsts[shard] + row), reason))
     }
 
@@ -362,7 +363,7 @@ impl Mds {
         Ok(range)
     }
 
-    /// Where the only column without a fixed length is, if there is but one: its length is the rest of the sample.
+    /// The only column without a fixed length, if there is exactly one: its length is the rest of the sample.
     fn lone(&self, sample: u64, field: usize) -> Option<(usize, Range<u64>)> {
         let (shard, row) = self.place(sample).ok()?;
         let group = self.group(shard);
@@ -383,7 +384,7 @@ impl Mds {
     }
 }
 
-/// What an index amounts to, while it is put together.
+/// The content of an index, while it is collected.
 #[derive(Default)]
 struct Parts {
     shards: Vec<Shard>,
@@ -428,7 +429,7 @@ impl Parts {
         self.groups.len() - 1
     }
 
-    /// Lengths as listed, and hashes we know, if they are to be compared.
+    /// Checks lengths against the listing, and that all hashes are known if they are to be compared.
     fn check_files(&mut self, present: &Present, verify: bool) -> Result<(), String> {
         for file in &self.files {
             if let Some((length, _)) = present.find(&file.name)
@@ -471,7 +472,7 @@ impl<'a> Cursor<'a> {
         Cursor { group, column: 0, word: 0, at: group.variable * 4 }
     }
 
-    /// The next column and its bytes in `sample`; an error if the columns are not all of the sample.
+    /// The next column and its bytes in `sample`; an error if the columns do not add up to the sample.
     fn next(&mut self, sample: &[u8]) -> Result<Option<(&'a ColumnField, Range<usize>)>, String> {
         let Some(entry) = self.group.columns.get(self.column) else {
             let whole = self.at == sample.len();
@@ -493,7 +494,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes of a count and the offsets of this many samples.
+/// Length of a count and the offsets of this many samples.
 fn table_length(samples: u64) -> Option<u64> {
     samples.checked_add(2)?.checked_mul(4)
 }

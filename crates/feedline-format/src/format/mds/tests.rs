@@ -1,4 +1,4 @@
-//! Folders by Mosaic's own writers, the conformance suite, and indexes that lie.
+//! Folders by Mosaic's own writers, the conformance suite, and corrupt indexes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ fn hashes_are_compared_on_request() {
     let replace = |from: &'static str, to: &'static str| {
         move |bytes: &mut Vec<u8>| *bytes = String::from_utf8_lossy(bytes).replace(from, to).into_bytes()
     };
-    // Every one of them counts: the raw file's as well.
+    // Every hash is compared, also that of the raw file.
     let wrong = changed("zstd", "index.json", replace("bf3bec94fa693168", "0f3bec94fa693168"));
     assert!(open(&wrong, &verify).unwrap_err().to_string().contains("xxh64"));
     assert!(open(&wrong, &ReadingOptions::default()).is_ok());
@@ -177,7 +177,7 @@ fn an_inflated_shard_has_the_promised_length() {
     }
 }
 
-/// As long as the index says, but out of all proportion.
+/// The shard has the length in the index, but a compression ratio above the limit.
 #[test]
 fn a_shard_that_inflates_out_of_proportion_is_refused() {
     let length = 200u64 << 20;
@@ -192,7 +192,7 @@ fn a_shard_that_inflates_out_of_proportion_is_refused() {
     assert!(message.contains("shard.00000") && message.contains("expected"), "{message}");
 }
 
-/// Numbers that cannot be: refused at opening or at reading, never more memory than the files.
+/// Impossible numbers: refused at opening or at reading, never more memory than the files.
 #[test]
 fn hostile_numbers_are_refused() {
     for samples in ["2", "4", "4294967295", "18446744073709551615"] {
@@ -233,7 +233,7 @@ fn lengths_are_known_where_one_column_varies() {
     assert_eq!(all.byte_length(0, all.schema().position("str").unwrap()), None, "several vary");
 }
 
-/// Packs a shard, and says so in the index.
+/// Compresses a shard, and changes its entry in the index.
 #[derive(Clone, Copy)]
 enum Packing {
     Raw,
@@ -297,7 +297,7 @@ fn converted(source: &dyn Format, shard_bytes: u64) -> Result<(tempfile::TempDir
     Ok((folder, again))
 }
 
-/// Every value of every encoding survives; only the narrow numbers become wide ones.
+/// Every value of every encoding is preserved; only narrow numbers become wide ones.
 #[test]
 fn what_is_written_is_read_again() {
     for shard_bytes in [1, 4000, 1 << 20] {

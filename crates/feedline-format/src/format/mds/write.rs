@@ -1,4 +1,4 @@
-//! Writes MDS: `index.json` and `shard.NNNNN.mds`, with the columns sorted by name as Mosaic's writer has them.
+//! Writes MDS: `index.json` and `shard.NNNNN.mds`, with the columns sorted by name, like Mosaic's writer.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ type ColumnText = (String, &'static str, Option<u64>);
 pub(super) struct ShardBuilder {
     columns: Vec<ColumnText>,
     samples: Vec<u8>,
-    /// Where each sample ends in `samples`.
+    /// End of each sample in `samples`.
     ends: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl ShardBuilder {
         ShardBuilder { columns, samples: Vec::new(), ends: Vec::new() }
     }
 
-    /// Names the encoding of a column whose bytes do not tell which of several it is.
+    /// Sets the encoding of a column for which there are several.
     fn set_encoding(&mut self, column: usize, encoding: &'static str) {
         self.columns[column].1 = encoding;
     }
@@ -53,7 +53,7 @@ impl ShardBuilder {
         Ok(())
     }
 
-    /// Writes the shard and gives its entry for the index, which still lacks name, length and number of samples.
+    /// Writes the shard and returns its entry for the index, without name, length and number of samples.
     pub(super) fn finish(self, out: &mut dyn Write) -> Result<Json, ShardError> {
         let names: Vec<&str> = self.columns.iter().map(|(name, _, _)| name.as_str()).collect();
         let encodings: Vec<&str> = self.columns.iter().map(|(_, encoding, _)| *encoding).collect();
@@ -99,21 +99,21 @@ impl MdsExporter {
     }
 }
 
-/// A field and the position of its column: Mosaic sorts columns by name.
+/// The fields in the order of their columns: Mosaic sorts columns by name.
 fn sorted(schema: &Schema) -> Vec<(usize, &FieldSpec)> {
     let mut fields: Vec<_> = schema.fields.iter().enumerate().collect();
     fields.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     fields
 }
 
-/// The encoding of a field, and its fixed length. The encoding of images is known when the shard's last one was seen.
+/// The encoding of a field, and its fixed length. The encoding of images is known only after the shard's last image.
 fn column(field: &FieldSpec) -> ColumnText {
     let encoding = if field.pickled { "pkl" } else { field.kind.mds() };
     let size = (!field.kind.carrier().has_bytes()).then_some(8);
     (field.name.clone(), encoding, size)
 }
 
-/// What kinds of images a column has.
+/// The types of images in a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pictures {
     png: bool,
@@ -139,8 +139,8 @@ impl PlainSystem for Pictures {
 }
 
 impl Pictures {
-    /// Mosaic's `jpeg` hands any file to PIL, which finds out what it is; so images stay images in every shard,
-    /// whatever mixture of files a data set has.
+    /// Mosaic's `jpeg` passes any file to PIL, which detects its type; so images stay images in every shard, whatever
+    /// mixture of files a data set has.
     fn encoding(self) -> Result<&'static str, String> {
         match self {
             Pictures { raw: true, png: false, other: false } => Ok("pil"),
@@ -151,7 +151,7 @@ impl Pictures {
     }
 }
 
-/// Element type and shape, as they stand before a dynamic array.
+/// Writes the element type and shape, which precede a dynamic array.
 fn array_head(dtype: DType, shape: &[u64], out: &mut Vec<u8>) -> Result<(), String> {
     let code = dtype.mds().ok_or_else(|| format!("MDS has no arrays of {}", dtype.name()))?;
     if shape.is_empty() || shape.contains(&0) {
@@ -179,7 +179,7 @@ impl Exporter for MdsExporter {
         if schema.fields.is_empty() {
             return Err(Error::option("to", "mds: the data set has no fields"));
         }
-        // Samples may lack an optional field; the first that does is an error that names it.
+        // Samples may lack an optional field; the first that does gives an error that names it.
         Ok(())
     }
 

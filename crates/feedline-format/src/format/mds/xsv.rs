@@ -1,10 +1,10 @@
-//! Shards that are text: a line of JSON, or of values between separators, for each sample.
+//! Text shards: a line of JSON, or of separated values, for each sample.
 
 use super::encoding::Encoding;
 use super::index::{Column, Style};
 use crate::sample::{FieldSet, Kind, SampleBuffer, Value};
 
-/// Sets the wanted fields of the sample that `line` is. `columns` come with the field and the kind of each.
+/// Sets the wanted fields of the sample in `line`. `columns` have the field and the kind of each.
 pub(super) fn read_line(
     style: &Style,
     line: &[u8],
@@ -51,13 +51,13 @@ fn json_value(kind: Kind, value: &serde_json::Value, into: &mut SampleBuffer) ->
     match kind {
         Kind::Int => value.as_i64().map(Value::Int),
         Kind::Float => value.as_f64().map(Value::Float),
-        // Integers too long for a machine are handed out as their digits.
+        // Integers that do not fit in 64 bits are returned as their digits.
         Kind::Text if value.is_number() => Some(Value::Bytes(into.append(value.to_string().as_bytes()))),
         _ => value.as_str().map(|text| Value::Bytes(into.append(text.as_bytes()))),
     }
 }
 
-/// The first value of each column, as bytes, for those whose kind depends on it.
+/// The first value of each column, as bytes, for columns whose kind depends on it.
 pub(super) fn first_values(style: &Style, line: &[u8], columns: &[Column]) -> Vec<Option<Vec<u8>>> {
     let text = std::str::from_utf8(line).unwrap_or_default();
     let none = || columns.iter().map(|_| None).collect();

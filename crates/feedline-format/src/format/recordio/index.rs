@@ -1,6 +1,5 @@
-//! Where the records of a file are: as the side index has it (`key<TAB>offset` a line), or found by hopping from frame to
-//! frame. Records without content behind their labels (the tables that some face data sets put first and last) are no
-//! samples.
+//! Finds the records of a file: from the index beside it (lines of `key<TAB>offset`), or by following the frames.
+//! Records with labels but no content (the tables that some face data sets put first and last) are not samples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,11 +9,11 @@ use crate::error::{Error, Location, Result};
 use crate::sample::SampleBuffer;
 use crate::source::{Object, Source};
 
-/// Read at once while hopping.
+/// Bytes read at once while following frames.
 const WINDOW: u64 = 256 * 1024;
 /// A larger index costs more than it saves.
 const MAX_INDEX: u64 = 1 << 30;
-/// Records up to this may be without content: a header and a few labels.
+/// Only records up to this length can be without content: a header and a few labels.
 const SMALL: u64 = FRAME + HEADER as u64 + 64;
 
 /// The records of one file.
@@ -22,7 +21,7 @@ const SMALL: u64 = FRAME + HEADER as u64 + 64;
 pub(super) struct Found {
     pub(super) size: u64,
     pub(super) version: u64,
-    /// Start and end of each sample's frames.
+    /// Start and end offset of each sample's frames.
     records: Vec<(u64, u64)>,
     pub(super) problems: Vec<Error>,
 }
@@ -55,13 +54,13 @@ pub(super) fn find_records(source: &dyn Source, name: &str) -> Result<Found> {
     let records = with_content(&*object, records)?;
     if records.len() < all {
         let reason =
-            format!("{} records have labels but no content: they are no samples", all - records.len());
+            format!("{} records have labels but no content: they are not samples", all - records.len());
         problems.push(Error::data(place, reason));
     }
     Ok(Found { size: object.size(), version: object.version(), records, problems })
 }
 
-/// The records by the index beside the file; `None` if there is none.
+/// The records from the index beside the file; `None` if there is none.
 fn listed(source: &dyn Source, name: &str, object: &Arc<dyn Object>) -> Option<Result<Vec<(u64, u64)>>> {
     let beside = format!("{}.idx", name.rsplit_once('.').map_or(name, |(stem, _)| stem));
     if !source.exists(&beside).ok()? {
@@ -87,9 +86,9 @@ fn parse(text: &[u8], object: &dyn Object) -> Result<Vec<(u64, u64)>, String> {
     let in_order = starts.windows(2).all(|pair| pair[0] + FRAME <= pair[1]);
     let aligned = starts.iter().all(|start| start.is_multiple_of(4));
     if !in_order || !aligned || starts.first().is_some_and(|first| *first != 0) {
-        return Err("offsets that are no places of records".to_owned());
+        return Err("offsets without a record".to_owned());
     }
-    // The last one shows whether records were added or lost since.
+    // The last record shows whether records were added or lost since.
     let end = match starts.last() {
         Some(last) => record_end(object, *last)?,
         None => 0,
@@ -100,7 +99,7 @@ fn parse(text: &[u8], object: &dyn Object) -> Result<Vec<(u64, u64)>, String> {
     Ok(starts.iter().zip(starts[1.min(starts.len())..].iter().chain([&end])).map(|(a, b)| (*a, *b)).collect())
 }
 
-/// Where the record that begins at `at` ends.
+/// End offset of the record that begins at `at`.
 fn record_end(object: &dyn Object, mut at: u64) -> Result<u64, String> {
     let mut first = true;
     loop {
@@ -120,7 +119,7 @@ fn record_end(object: &dyn Object, mut at: u64) -> Result<u64, String> {
     }
 }
 
-/// Hops from frame to frame; small records share a read.
+/// Follows the frames; small records share a read.
 fn hop(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)>> {
     let (mut records, mut window, mut window_start) = (Vec::new(), Vec::new(), 0);
     let (mut at, mut begun) = (0, None);
@@ -131,7 +130,7 @@ fn hop(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)>> {
         }
         let inside = at >= window_start && at + FRAME <= window_start + window.len() as u64;
         if !inside {
-            // A jump past the window: records are large here.
+            // After a jump past the window, records are large.
             let near = at < window_start + window.len() as u64 + WINDOW;
             let length = if near { WINDOW } else { FRAME };
             window.resize(length.min(object.size() - at) as usize, 0);
@@ -164,7 +163,7 @@ fn hop(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)>> {
     }
 }
 
-/// Without those that are nothing but labels.
+/// Removes records that contain only labels.
 fn with_content(object: &dyn Object, records: Vec<(u64, u64)>) -> Result<Vec<(u64, u64)>> {
     let mut buffer = SampleBuffer::new();
     let mut kept = Vec::with_capacity(records.len());

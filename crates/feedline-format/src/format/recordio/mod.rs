@@ -1,6 +1,6 @@
 //! MXNet's RecordIO (`.rec`, with or without `.idx` beside it): images with a header of labels, as `im2rec` packs them.
 //!
-//! Opening finds the records: from the side index, or by hopping from length to length. A sample is one read.
+//! Opening finds the records from the index beside the file, or by following the lengths. A sample is one read.
 
 mod index;
 mod record;
@@ -20,12 +20,12 @@ use crate::source::{Source, Target, to_usize};
 use index::{Found, find_records};
 use record::{Head, MAGIC, content};
 
-/// How to recognise and open RecordIO files.
+/// How to detect and open RecordIO files.
 pub(super) const PROBE: Probe = Probe { name: "recordio", recognises, open };
 
-/// Records looked at to find out what they hold.
+/// Number of records inspected to find their content.
 const SURVEYED: u64 = 64;
-/// The image (or the record's bytes) is field 0, then the labels and the number.
+/// The image (or the record's bytes) is field 0, then come the labels and the number.
 const CONTENT: usize = 0;
 const LABEL: usize = 1;
 const ID: usize = 2;
@@ -79,7 +79,7 @@ pub(crate) struct RecordIo {
     problems: Vec<Error>,
     open_objects: OpenObjects,
     files: Vec<Found>,
-    /// First sample of each file, and one past the last.
+    /// First sample of each file, and the number of samples.
     starts: Vec<u64>,
     /// Whether records begin with a header of labels.
     headed: bool,
@@ -110,7 +110,8 @@ impl RecordIo {
         Ok(open)
     }
 
-    /// What the records hold, from some of them spread over the set. Damaged ones tell nothing; reading them will.
+    /// Finds the content of the records from some of them spread over the set. Damaged ones are ignored here; reading
+    /// them gives the error.
     fn find_fields(&mut self) -> Result<()> {
         let count = self.len();
         let surveyed = count.min(SURVEYED);
@@ -155,7 +156,7 @@ impl RecordIo {
         Ok((file, self.files[file].range(sample - self.starts[file])))
     }
 
-    /// Reads a record and gives the place of its content in the buffer.
+    /// Reads a record and returns the range of its content in the buffer.
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let (file, range) = self.place(sample)?;
         let length = to_usize(range.end - range.start, &self.uri, self.open_objects.name(file))?;
@@ -166,11 +167,11 @@ impl RecordIo {
 
     fn label(&self, head: &Head, record: &Range<usize>, sample: u64) -> Result<Value> {
         let wrong = |reason: &str| {
-            Error::data(self.locate(sample).with_field("label"), format!("{reason} in the records looked at"))
+            Error::data(self.locate(sample).with_field("label"), format!("{reason} in the inspected records"))
         };
         match (self.schema.fields[LABEL].kind, &head.several) {
             (Kind::Array, several) => {
-                // A single label lies in the header itself.
+                // A single label is in the header itself.
                 let bytes = several.clone().unwrap_or(4..8);
                 let bytes = record.start + bytes.start..record.start + bytes.end;
                 let mut shape = [0; MAX_DIMENSIONS];
@@ -216,7 +217,7 @@ impl Format for RecordIo {
             return Ok(());
         }
         let head = Head::parse(into.bytes(&record)).ok_or_else(|| {
-            Error::data(self.locate(sample), "no header of labels, as the records looked at have")
+            Error::data(self.locate(sample), "no header of labels, unlike the inspected records")
         })?;
         if fields.has(LABEL) {
             let value = self.label(&head, &record, sample)?;

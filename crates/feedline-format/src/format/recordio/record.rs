@@ -1,8 +1,8 @@
 //! One record: its framing, and the header that `im2rec` puts before an image.
 //!
-//! A frame is the magic number, a word of which the upper 3 bits tell the part and the lower 29 the length, the bytes,
-//! and zeros up to a multiple of 4. Bytes that look like the magic number are left out where they stand, and the record
-//! is cut there into parts (first, middle, last).
+//! A frame is the magic number, a word whose upper 3 bits are the part and whose lower 29 bits are the length, the
+//! bytes, and zeros up to a multiple of 4. Where the content has the magic number, it is left out, and the record is
+//! split there into parts (first, middle, last).
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(super) enum Part {
     Last,
 }
 
-/// What a frame's first 8 bytes say: its part, the length of its bytes and of these with the zeros behind.
+/// Parses a frame's first 8 bytes: its part, the length of its bytes, and that length with the padding.
 pub(super) fn frame(head: [u8; 8]) -> Option<(Part, u64, u64)> {
     let word = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
     let part = match (head[..4] == MAGIC, word >> 29) {
@@ -38,7 +38,7 @@ pub(super) fn frame(head: [u8; 8]) -> Option<(Part, u64, u64)> {
     Some((part, length, length.next_multiple_of(4)))
 }
 
-/// The content of the record whose frames lie in `stored`: there, or put together behind.
+/// The content of the record whose frames are at `stored`: a part of that range, or joined after it.
 pub(super) fn content(stored: Range<usize>, buffer: &mut SampleBuffer) -> Result<Range<usize>, String> {
     let bytes = buffer.bytes(&stored);
     let damaged = || "the record is not where the index has it, or damaged".to_owned();
@@ -70,9 +70,9 @@ pub(super) fn content(stored: Range<usize>, buffer: &mut SampleBuffer) -> Result
 pub(super) struct Head {
     pub(super) label: f32,
     pub(super) id: u64,
-    /// Where the labels are, if there are several; counted in the record.
+    /// Range of the labels in the record, if there are several.
     pub(super) several: Option<Range<usize>>,
-    /// Of the header with these labels.
+    /// Length of the header with these labels.
     pub(super) length: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Files as MXNet's writer frames them (`testdata/formats/recordio` has real ones), the suite, and files that lie.
+//! Files framed like those of MXNet's writer (`testdata/formats/recordio` has real ones), the conformance suite, and
+//! corrupt files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +10,7 @@ use crate::format::conformance;
 use crate::owned::{OwnedValue, Sample};
 use crate::source::{LocalSource, MemorySource};
 
-/// A record, cut where it has the magic number at a multiple of 4, as dmlc's writer cuts it.
+/// A record, split where it has the magic number at a multiple of 4, as dmlc's writer does.
 fn framed(record: &[u8]) -> Vec<u8> {
     let mut pieces = vec![Vec::new()];
     for word in record.chunks(4) {

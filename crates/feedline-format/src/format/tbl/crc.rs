@@ -1,4 +1,4 @@
-//! CRC-16/MODBUS, eight bytes at a time: a file's every byte goes through it.
+//! CRC-16/MODBUS, eight bytes at a time, because every byte of a file goes through it.
 
 const POLYNOMIAL: u16 = 0xA001;
 

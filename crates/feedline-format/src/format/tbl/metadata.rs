@@ -1,4 +1,4 @@
-//! The blocks behind the samples: one JSON text (or another system's bytes) per sample, where labels are kept.
+//! The blocks after the samples: one JSON text (or other bytes) per sample, with the labels.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ const TYPE_JSON: u16 = 1;
 #[derive(Debug)]
 pub(super) struct Metadata {
     bytes: Held,
-    /// Sample and place in `bytes`, by sample; a later block of a sample replaces an earlier one.
+    /// Sample and range in `bytes`, sorted by sample; a later block of a sample replaces an earlier one.
     blocks: Vec<(u64, Range<usize>)>,
     /// Whether every block is JSON.
     pub(super) json: bool,
-    /// The integer `label` of each block, in their order, if the first one has it.
+    /// The integer `label` of each block, in the same order, if the first one has it.
     labels: Option<Vec<Option<i64>>>,
 }
 
@@ -35,7 +35,7 @@ impl Metadata {
             blocks.push((sample, start..end.ok_or_else(bad)?));
             at = start + length;
         }
-        // Stable: of several blocks of a sample, the last written stays last.
+        // Stable, so that of several blocks of a sample the last one written stays last.
         blocks.sort_by_key(|(sample, _)| *sample);
         blocks.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
@@ -66,7 +66,7 @@ impl Metadata {
         self.blocks.len()
     }
 
-    /// Whether samples have labels, and if so how many.
+    /// Number of samples with a label; `None` if there are no labels.
     pub(super) fn labelled(&self) -> Option<usize> {
         self.labels.as_ref().map(|labels| labels.iter().flatten().count())
     }

@@ -1,4 +1,4 @@
-//! TurboLoader's `.tbl`, version 2, for those who move away from it: one file with an index of fixed-size entries,
+//! TurboLoader's `.tbl`, version 2, for users who migrate from it: one file with an index of fixed-size entries,
 //! payloads (images as files, or raw pixels; LZ4 where that is smaller) and, behind them, metadata with the labels.
 
 mod crc;
@@ -17,7 +17,7 @@ use crate::sample::{
 };
 use crate::source::{Held, Source, Target};
 
-/// How to recognise and open a `.tbl`.
+/// How to detect and open a `.tbl`.
 pub(super) const PROBE: Probe = Probe { name: "tbl", recognises, open };
 
 const MAGIC: &[u8; 4] = b"TBL\x02";
@@ -31,7 +31,7 @@ const COMPRESSED: u8 = 1;
 
 /// A sample's content is raw RGB pixels.
 const RAW: u8 = 8;
-/// The last content that is an image in a file; those between are films.
+/// The last content type that is an image file; those between are videos.
 const LAST_PICTURE: u8 = 5;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -118,7 +118,7 @@ impl Entry {
         self.flags & COMPRESSED != 0
     }
 
-    /// Length of the payload as the user wrote it. Some writers leave it out where nothing is compressed.
+    /// Length of the uncompressed payload. Some writers leave it out if nothing is compressed.
     fn length(&self) -> usize {
         if self.compressed() { self.original as usize } else { self.stored as usize }
     }
@@ -136,7 +136,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Files may have an EXIF turn, which the index does not tell.
+    /// Files may have an EXIF rotation, which is not in the index.
     fn meta(&self) -> ImageMeta {
         let (width, height) = (u32::from(self.width), u32::from(self.height));
         if self.content == RAW {
@@ -146,7 +146,7 @@ impl Entry {
     }
 }
 
-/// What the header says.
+/// Content of the header.
 struct TblHeader {
     samples: u64,
     entries_end: u64,

@@ -1,4 +1,4 @@
-//! Files by TurboLoader's own writer, the conformance suite, and files that lie.
+//! Files by TurboLoader's own writer, the conformance suite, and corrupt files.
 
 use crate::format::Index as _;
 use std::fs;
@@ -62,7 +62,7 @@ fn damaged_payloads_are_noticed() {
     }
 }
 
-/// A file as TurboLoader would write it.
+/// A file like those of TurboLoader.
 fn file(images: &[(String, Vec<u8>)], compress: bool) -> Vec<u8> {
     let (mut entries, mut data, mut metadata) = (Vec::new(), Vec::new(), Vec::new());
     let start = HEADER + ENTRY * images.len();
@@ -131,7 +131,7 @@ fn is_recognised_by_its_first_bytes() {
     assert!(seen(&recorded("plain.tbl")) && !seen(b"TBL\x02") && !seen(&[0; 100]));
 }
 
-/// Numbers that cannot be, under a right checksum: refused, and never more memory than the file is worth.
+/// Impossible numbers with a right checksum are refused, and never take more memory than the file justifies.
 #[test]
 fn hostile_numbers_are_refused() {
     let good = file(&[("a".to_owned(), vec![5; 400])], true);

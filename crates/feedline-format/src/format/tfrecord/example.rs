@@ -1,9 +1,9 @@
-//! `tf.train.Example`, parsed where it lies. Only the part of protobuf that it takes: nothing is built, unknown fields
-//! are passed over, every length is checked against what is there, and nesting is as deep as the message and no deeper.
+//! Parses `tf.train.Example` in place. Only the part of protobuf that it uses: nothing is built, unknown fields are
+//! skipped, every length is checked against the bytes left, and nesting is limited to the levels of the message.
 
 use std::ops::Range;
 
-/// What a feature's list holds.
+/// The type of a feature's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ListKind {
     Bytes,
@@ -11,8 +11,8 @@ pub(super) enum ListKind {
     Int,
 }
 
-/// One feature of a record: what it holds, and the bytes of its message from the first list of that kind on. All
-/// ranges count in the record.
+/// One feature of a record: its type, and the bytes of its message from the first list of that type on. All ranges
+/// are relative to the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     pub(super) kind: ListKind,
@@ -34,7 +34,7 @@ struct Fields<'a> {
 struct Field {
     number: u64,
     wire: u8,
-    /// Of the payload: the varint itself, the fixed bytes, or the content.
+    /// Range of the payload: the varint itself, the fixed bytes, or the content.
     range: Range<usize>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number and how many bytes it takes.
+/// A varint and its number of bytes.
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (count, byte) in bytes.iter().take(10).enumerate() {
@@ -95,7 +95,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Why a record is not taken.
+/// Why a record is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Refusal {
     /// Not a valid message.
@@ -110,8 +110,8 @@ impl From<String> for Refusal {
     }
 }
 
-/// Calls `visit` with each feature's name and content, in the order they are written. A name that comes again is
-/// visited again: the later one counts.
+/// Calls `visit` with each feature's name and content, in the order they are written. A repeated name is visited
+/// again; the later one counts.
 pub(super) fn visit_features(
     record: &[u8],
     mut visit: impl FnMut(&[u8], Feature) -> Result<(), String>,
@@ -152,7 +152,7 @@ fn visit_entry(
     visit(&record[key], feature)
 }
 
-/// The last kind of list that the message names counts; lists of the same kind in a row are one.
+/// The last type of list in the message counts; consecutive lists of the same type are one.
 fn feature(record: &[u8], range: Range<usize>) -> Result<Option<Feature>, String> {
     let mut fields = Fields::new(record, range.clone());
     let mut found: Option<Feature> = None;
@@ -193,7 +193,7 @@ impl Feature {
         Ok(())
     }
 
-    /// Each byte string's place in the record.
+    /// Range of each byte string in the record.
     pub(super) fn byte_strings(
         &self,
         record: &[u8],
@@ -221,7 +221,7 @@ impl Feature {
         })
     }
 
-    /// Runs of little-endian 32-bit floats, as places in the record: one for packed lists, one each for others.
+    /// Ranges of little-endian 32-bit floats in the record: one for a packed list, one per value otherwise.
     pub(super) fn float_runs(
         &self,
         record: &[u8],
@@ -238,7 +238,7 @@ impl Feature {
         })
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(super) fn count(&self, record: &[u8]) -> Result<usize, String> {
         let mut count = 0;
         match self.kind {
@@ -303,7 +303,7 @@ pub(super) mod write {
         field(1, &features.iter().flat_map(entry).collect::<Vec<u8>>())
     }
 
-    /// As a TFRecord file frames it.
+    /// Frames a record as in a TFRecord file.
     pub(crate) fn frame(record: &[u8]) -> Vec<u8> {
         let length = (record.len() as u64).to_le_bytes();
         let crc = |bytes: &[u8]| super::super::index::masked_crc(bytes).to_le_bytes();

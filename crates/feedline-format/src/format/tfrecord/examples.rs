@@ -1,4 +1,4 @@
-//! Records of `tf.train.Example` as fields, whatever container they lie in.
+//! Records of `tf.train.Example` as fields, for any container.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,13 +17,13 @@ pub(in super::super) struct Examples {
     by_name: HashMap<Vec<u8>, usize>,
 }
 
-/// Why a record cannot be read: itself, or one of its fields.
+/// Why a record cannot be read: the record itself, or one of its fields.
 pub(in super::super) enum Refused {
     Record(Refusal),
     Field(usize, String),
 }
 
-/// Features of the sample being read, and numbers being gathered.
+/// Features of the sample that is being read, and numbers that are being collected.
 struct Scratch {
     found: Vec<(usize, Feature)>,
     numbers: Vec<u8>,
@@ -35,11 +35,11 @@ thread_local! {
 }
 
 impl Refusal {
-    /// As an error at this place.
+    /// Converts it to an error at this place.
     pub(in super::super) fn at(self, place: Location) -> Error {
         match self {
             Refusal::Broken(reason) => {
-                Error::data(place, format!("the record is no tf.train.Example: {reason}"))
+                Error::data(place, format!("the record is not a tf.train.Example: {reason}"))
             }
             Refusal::Sequence => {
                 let reason = "the record is a tf.train.SequenceExample; only tf.train.Example is read";
@@ -50,7 +50,7 @@ impl Refusal {
     }
 }
 
-/// Looks at the features of one record.
+/// Inspects the features of one record.
 pub(super) fn survey_record(record: &[u8], survey: &mut Survey) -> Result<(), Refusal> {
     let mut features = Vec::new();
     visit_features(record, |name, feature| {
@@ -67,7 +67,7 @@ impl Examples {
         Examples { by_name: columns.iter().enumerate().map(name).collect(), columns }
     }
 
-    /// The columns of these records; `None` if one of them is no example, or none has a feature.
+    /// The columns of these records; `None` if one of them is not an example, or none has a feature.
     pub(in super::super) fn survey<'a>(records: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let mut survey = Survey::default();
         for record in records {

@@ -1,4 +1,4 @@
-//! Where the records of a TFRecord file begin: found by hopping from length to length, each with its checksum.
+//! Finds the offsets of a TFRecord file's records: follows the lengths, each of which has a checksum.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::error::{Error, Location, Result};
 use crate::source::{Object, Source};
 
-/// Length and its checksum before a record, checksum of the record after it.
+/// A record's length and that length's checksum; the record's own checksum comes after it.
 pub(super) const HEADER: u64 = 12;
 pub(super) const FOOTER: u64 = 4;
-/// Bytes read at a time while hopping; records shorter than this cost a fraction of a read each.
+/// Bytes read at a time while scanning; records shorter than this share a read.
 const WINDOW: usize = 32 * 1024;
-/// An index file larger than this per byte of data is not one.
+/// Maximum length of an index file.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// CRC-32C, rotated and shifted as TensorFlow stores it.
@@ -19,14 +19,14 @@ pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// The record length that these 12 bytes state, if their checksum holds.
+/// The record length in these 12 bytes, if their checksum is right.
 pub(super) fn record_length(header: &[u8; HEADER as usize]) -> Option<u64> {
     let (length, crc) = header.split_at(8);
     let stored = u32::from_le_bytes(crc.try_into().expect("four bytes"));
     (masked_crc(length) == stored).then(|| u64::from_le_bytes(length.try_into().expect("eight bytes")))
 }
 
-/// Starts of all records in bytes that `read` gives by offset, `size` of them.
+/// Offsets of all records in `size` bytes, which `read` returns by offset.
 pub(super) fn scan(
     size: u64,
     place: &dyn Fn(u64) -> Location,
@@ -51,7 +51,7 @@ pub(super) fn scan(
         let length = record_length(header).ok_or_else(|| {
             Error::data(
                 place(at),
-                "the record's length does not fit its checksum: damaged, or no TFRecord file",
+                "the record's length does not fit its checksum: damaged, or not a TFRecord file",
             )
         })?;
         let end = length.checked_add(at + HEADER + FOOTER).filter(|end| *end <= size);
@@ -61,7 +61,7 @@ pub(super) fn scan(
     Ok(starts)
 }
 
-/// Starts of the records of an uncompressed file: from a DALI index beside it if there is one that fits, else by scanning.
+/// Offsets of the records of an uncompressed file: from a DALI index beside it if one fits, otherwise by scanning.
 pub(super) fn of_file(source: &dyn Source, name: &str, object: &Arc<dyn Object>) -> Result<Vec<u64>> {
     if let Some(starts) = beside(source, name, &**object) {
         return Ok(starts);
@@ -70,7 +70,7 @@ pub(super) fn of_file(source: &dyn Source, name: &str, object: &Arc<dyn Object>)
     scan(object.size(), &place, &|offset, into| object.read_at(offset, into))
 }
 
-/// What `tfrecord2idx` wrote, if it covers the file without gap: a missing or stale one is as good as none.
+/// The offsets that `tfrecord2idx` wrote, if they cover the file without gaps; a stale index is ignored.
 fn beside(source: &dyn Source, name: &str, object: &dyn Object) -> Option<Vec<u64>> {
     let stem = name.strip_suffix(".tfrecord").or_else(|| name.strip_suffix(".tfrecords"));
     let candidates = [Some(format!("{name}.idx")), stem.map(|stem| format!("{stem}.idx"))];
@@ -89,7 +89,7 @@ fn beside(source: &dyn Source, name: &str, object: &dyn Object) -> Option<Vec<u6
     None
 }
 
-/// Lines `offset length`, the length with header and footer.
+/// Parses lines of `offset length`; the length includes header and footer.
 fn parse(text: &str, size: u64) -> Option<Vec<u64>> {
     let mut starts = Vec::new();
     let mut at = 0u64;
@@ -105,7 +105,7 @@ fn parse(text: &str, size: u64) -> Option<Vec<u64>> {
     (at == size).then_some(starts)
 }
 
-/// Looks at a few records; each is checked again when it is read.
+/// Checks a few records; each is checked again when it is read.
 fn agrees(starts: &[u64], object: &dyn Object) -> bool {
     let range = |n: usize| -> Range<u64> { starts[n]..starts.get(n + 1).copied().unwrap_or(object.size()) };
     let count = starts.len();
@@ -144,7 +144,7 @@ mod tests {
         let expected = vec![0, 16, 100_032];
         assert_eq!(starts(&file, None).unwrap(), expected);
         assert_eq!(starts(&file, Some("0 16\n16 100016\n100032 19\n")).unwrap(), expected);
-        // Stale, wrong or hostile indexes are passed over.
+        // Stale, wrong or hostile indexes are ignored.
         for index in
             ["0 16\n16 100016\n", "0 20\n20 100012\n100032 19\n", "0 18446744073709551615", "x", "\u{e9}"]
         {

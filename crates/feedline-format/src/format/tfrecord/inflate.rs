@@ -1,6 +1,6 @@
-//! TFRecord files that were written with `compression_type="GZIP"` or `"ZLIB"`: the whole file is one stream, so a
-//! record can only be reached through all that come before it. Such a file is decompressed whole when a record of it
-//! is wanted and kept for a while; it must fit in [`MAX_BYTES`].
+//! TFRecord files that were written with `compression_type="GZIP"` or `"ZLIB"`. The whole file is one stream, so a
+//! record can only be reached through all records before it. Such a file is decompressed whole when one of its
+//! records is wanted, and kept for a while; it must fit in [`MAX_BYTES`].
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::index::{FOOTER, HEADER, record_length};
 use crate::error::{Error, Location, Result};
 use crate::source::Object;
 
-/// The largest decompressed file, and how much of such files is kept.
+/// Maximum size of a decompressed file, and of all such files that are kept.
 pub(super) const MAX_BYTES: u64 = 512 << 20;
 
 /// How a file is stored.
@@ -24,7 +24,7 @@ pub(super) enum Storage {
 }
 
 impl Storage {
-    /// By the first bytes; `None` if this is no TFRecord file at all.
+    /// Detects it by the first bytes; `None` if this is not a TFRecord file.
     pub(super) fn of(object: &Arc<dyn Object>) -> Result<Option<Self>> {
         let mut head = [0; HEADER as usize];
         let length = object.size().min(HEADER) as usize;
@@ -55,7 +55,7 @@ impl Storage {
         }
     }
 
-    /// Starts of the records in the decompressed bytes, and how many bytes these are. Keeps none of them.
+    /// Offsets of the records in the decompressed bytes, and the number of these bytes. Keeps none of them.
     pub(super) fn scan(self, object: &Arc<dyn Object>, place: &Location) -> Result<(Vec<u64>, u64)> {
         let mut stream = self.stream(object).take(MAX_BYTES + 1);
         let mut starts = Vec::new();
@@ -85,10 +85,10 @@ impl Storage {
         }
     }
 
-    /// All decompressed bytes, which must be `size`.
+    /// All decompressed bytes; there must be `size` of them.
     pub(super) fn inflate(self, object: &Arc<dyn Object>, size: u64, place: &Location) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        // One byte more than expected shows a file that grew.
+        // One byte more than expected shows that the file has grown.
         let read = self.stream(object).take(size + 1).read_to_end(&mut bytes);
         read.map_err(|e| broken(place, bytes.len() as u64, &e))?;
         if bytes.len() as u64 != size {

@@ -1,8 +1,8 @@
 //! TFRecord files of `tf.train.Example`.
 //!
-//! At opening, the records are found by their lengths (each with a checksum), all files in parallel, and the places
-//! are kept for the next time. A sample is one read; its checksum is verified and its features are found where they
-//! lie in the record, without copying.
+//! Opening finds the records by their lengths (each with a checksum), all files in parallel, and saves the offsets
+//! for the next time. A sample is one read; its checksum is verified and its features are parsed in place, without
+//! copying.
 
 mod example;
 mod examples;
@@ -29,10 +29,10 @@ pub(super) use examples::{Examples, Refused};
 use inflate::Storage;
 use schema::{Column, Survey};
 
-/// How to recognise and open TFRecord files.
+/// How to detect and open TFRecord files.
 pub(super) const PROBE: Probe = Probe { name: "tfrecord", recognises, open };
 
-/// Records looked at to find the fields.
+/// Number of records inspected to find the fields.
 const SURVEYED: u64 = 64;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -46,7 +46,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     Ok(known.then(|| format!("{} TFRecord files", names.len())))
 }
 
-/// Files of a folder that could be records.
+/// Files of a folder that could be TFRecord files.
 fn candidates(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = source.children("")?;
     names.retain(|name| !name.ends_with('/') && !folder::is_image_name(name) && !is_side_file(name));
@@ -54,8 +54,8 @@ fn candidates(source: &dyn Source) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What TensorFlow Datasets, DALI and people put beside the records, and what other formats call their files: a look
-/// into one of them would be a round trip for nothing.
+/// Whether this is a file that TensorFlow Datasets, DALI or people put beside the records, or a file of another
+/// format: looking into it would waste a round trip.
 fn is_side_file(name: &str) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let beside = ["idx", "json", "txt", "md", "csv"];
@@ -96,7 +96,7 @@ pub(crate) struct TfRecord {
     inflated: Recent<usize, Vec<u8>>,
 }
 
-/// One file: its first sample, how it is stored, and how long its records are together.
+/// One file: its first sample, how it is stored, and the total length of its records.
 #[derive(Clone, Copy, Debug)]
 struct File {
     first: u64,
@@ -104,7 +104,7 @@ struct File {
     bytes: u64,
 }
 
-/// The record starts of all files, 8 bytes each, in a saved index or in memory.
+/// Offsets of the records of all files, 8 bytes each, in a saved index or in memory.
 #[derive(Debug)]
 struct Starts {
     bytes: Held,
@@ -119,7 +119,7 @@ impl Starts {
     }
 }
 
-/// What a saved index tells besides the starts.
+/// What a saved index contains besides the offsets.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     files: Vec<SavedFile>,
@@ -134,7 +134,7 @@ struct SavedFile {
 }
 
 impl TfRecord {
-    /// Finds the records of the named files, or remembers them.
+    /// Finds the records of the named files, or loads them from a saved index.
     pub(crate) fn open(
         source: Arc<dyn Source>,
         names: Vec<String>,
@@ -197,8 +197,8 @@ impl TfRecord {
         payload
     }
 
-    /// The records that tell the fields: the first and last of files spread evenly over the set, since files may
-    /// be of different makers, then records spread evenly over it.
+    /// The records from which the fields are found: the first and last of files spread evenly over the set, since
+    /// files may come from different writers, then records spread evenly over it.
     fn surveyed(&self) -> BTreeSet<u64> {
         let spread = |count: u64, of: u64| {
             let count = count.min(of);
@@ -217,7 +217,7 @@ impl TfRecord {
         chosen
     }
 
-    /// Learns the fields from some records. Damaged ones tell nothing; reading them will.
+    /// Finds the fields from some records. Damaged ones are ignored here; reading them gives the error.
     fn survey(&self) -> Result<Vec<Column>> {
         let (count, mut survey, mut broken) = (self.len(), Survey::default(), None);
         let mut buffer = SampleBuffer::new();
@@ -235,7 +235,7 @@ impl TfRecord {
         if columns.is_empty() && count > 0 {
             return Err(Error::data(
                 self.locate(0),
-                "no features in these records: they are no tf.train.Example",
+                "no features in these records: they are not tf.train.Example",
             ));
         }
         if columns.len() > MAX_FIELDS {
@@ -273,7 +273,7 @@ impl TfRecord {
         place.with_sample(sample).with_offset(offset)
     }
 
-    /// Reads a record, checks it, and gives the place of its content in the buffer.
+    /// Reads and checks a record; returns the range of its content in the buffer.
     fn read_record(&self, sample: u64, into: &mut SampleBuffer) -> Result<Range<usize>> {
         let (file, frame) = self.frame(sample)?;
         let length = to_usize(
@@ -327,7 +327,7 @@ fn key_of(uri: &str, names: &[String], sizes: &[(u64, u64)]) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// A saved index, if it is one for so many files.
+/// Parses a saved index, if it is one for this many files.
 fn parse_saved(held: Held, files: usize) -> Option<(Saved, Starts)> {
     let length = usize::try_from(u64::from_le_bytes(held.get(..8)?.try_into().ok()?)).ok()?;
     let from = length.checked_add(8)?;
@@ -352,7 +352,7 @@ fn scan_all(source: &dyn Source, names: &[String]) -> Result<(Saved, Starts)> {
 fn scan(source: &dyn Source, name: &str) -> Result<(SavedFile, Vec<u64>)> {
     let object: Arc<dyn Object> = source.open(name)?;
     let place = Location::new(source.uri()).with_shard(name);
-    // What is recognised as neither gets the message of a scan that fails at byte 0.
+    // For an unknown file, a scan that fails at offset 0 gives the message.
     let storage = Storage::of(&object)?.unwrap_or(Storage::Plain);
     let (starts, bytes) = match storage {
         Storage::Plain => (index::of_file(source, name, &object)?, object.size()),

@@ -1,4 +1,4 @@
-//! What fields the records of a set have: TFRecord has no schema, so records spread over the whole set are looked at.
+//! Finds the fields of a set's records: TFRecord has no schema, so records spread over the whole set are inspected.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::super::sniff;
 use super::example::{Feature, ListKind};
 use crate::sample::{FieldSpec, Kind};
 
-/// The kinds of all features seen, in the order of their names.
+/// The kinds of all features seen, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     records: u64,
@@ -20,13 +20,13 @@ struct Seen {
     last_record: u64,
     single: bool,
     empty: bool,
-    /// Whether any record has a value: lists that are all empty say nothing of what they could hold.
+    /// Whether any record has a value: lists that are all empty do not show what they could contain.
     filled: bool,
     image: bool,
     text: bool,
 }
 
-/// One field: its name and kind, and what its feature's list must hold.
+/// One field: its name and kind, and the type of its feature's list.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Column {
     pub(super) spec: FieldSpec,
@@ -39,7 +39,7 @@ impl Survey {
         self.records += 1;
     }
 
-    /// Looks at one feature of the record begun.
+    /// Inspects one feature of the current record.
     pub(super) fn see(&mut self, name: &[u8], feature: &Feature, record: &[u8]) -> Result<(), String> {
         let (mut count, mut image, mut text) = (0, true, true);
         if feature.kind == ListKind::Bytes {
@@ -62,7 +62,7 @@ impl Survey {
             image: true,
             text: true,
         });
-        // A name that comes twice in a record is one feature.
+        // A name that occurs twice in a record is one feature.
         seen.records += u64::from(seen.last_record != self.records);
         seen.last_record = self.records;
         seen.single &= count <= 1;
@@ -107,7 +107,7 @@ impl Seen {
 }
 
 impl Column {
-    /// The list that this column's features must be.
+    /// The type of list that this column's features must have.
     pub(super) fn list(&self) -> ListKind {
         match self.spec.kind {
             Kind::Int | Kind::Float | Kind::Array if self.floats => ListKind::Float,

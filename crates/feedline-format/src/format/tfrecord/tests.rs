@@ -169,7 +169,7 @@ fn other_records_are_refused_with_the_reason() {
     let message = open_files(&[("a", frame(b"hello, world"))]).unwrap_err().to_string();
     assert!(message.contains("tf.train.Example"), "{message}");
     let message = open_files(&[("a", b"this is no record".to_vec())]).unwrap_err().to_string();
-    assert!(message.contains("no TFRecord"), "{message}");
+    assert!(message.contains("not a TFRecord"), "{message}");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn folders_are_recognised_by_content_and_split_by_name() {
     assert_eq!(recognises(&other).unwrap(), None);
 }
 
-/// The bytes of a value, one per Latin-1 character, as `expected.json` has them.
+/// The bytes of a value, one per Latin-1 character, as in `expected.json`.
 fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|b| char::from(*b)).collect()
 }
@@ -277,7 +277,7 @@ fn sequence_examples_are_refused_by_name() {
     let sequence = frame(&[context, steps].concat());
     let message = open_files(&[("a", sequence.clone())]).unwrap_err().to_string();
     assert!(message.contains("SequenceExample"), "{message}");
-    // Among others, it is an error where it is read.
+    // Among other records, it is an error when it is read.
     let plain = frame(&example(&[("length", ints(&[2], true))]));
     let format = open_files(&[("a", [plain, sequence].concat())]).unwrap();
     let error = format.read(1, &FieldSet::all(1), &mut SampleBuffer::new()).unwrap_err().to_string();

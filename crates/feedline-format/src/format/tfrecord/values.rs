@@ -1,4 +1,4 @@
-//! A feature of a record → a value of its field, left where it lies in the record wherever it can be.
+//! Makes the value of a field from a feature of a record; bytes are used in place where possible.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::example::{Feature, ListKind};
 use super::schema::Column;
 use crate::sample::{DType, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// The feature as a value of its column; `record` is where the record lies in the buffer, `numbers` is scratch.
+/// The feature as a value of its column; `record` is the record's range in the buffer, `numbers` is scratch.
 pub(super) fn value(
     column: &Column,
     feature: &Feature,
@@ -16,7 +16,7 @@ pub(super) fn value(
 ) -> Result<Value, String> {
     if feature.kind != column.list() {
         return Err(format!(
-            "a {:?} list, but {:?} lists in the records looked at",
+            "a {:?} list, but {:?} lists in the inspected records",
             feature.kind,
             column.list()
         ));
@@ -40,7 +40,7 @@ pub(super) fn value(
 }
 
 fn several(count: usize) -> String {
-    format!("{count} values, but one in each of the records looked at")
+    format!("{count} values, but one in each of the inspected records")
 }
 
 fn integer(feature: &Feature, record: &[u8]) -> Result<Value, String> {
@@ -94,7 +94,7 @@ fn byte_string(
         return Err(several(count));
     }
     if kind == Kind::Text && std::str::from_utf8(into.bytes(&range)).is_err() {
-        return Err("not UTF-8, but text in the records looked at".to_owned());
+        return Err("not UTF-8, but text in the inspected records".to_owned());
     }
     Ok(match kind {
         Kind::Image => Value::Image { index: range.end..range.end, bytes: range, meta: ImageMeta::UNKNOWN },

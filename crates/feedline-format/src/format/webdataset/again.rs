@@ -1,6 +1,7 @@
-//! Keys that come again after others. webdataset makes a sample of each run of neighbours; where a folder was packed in
-//! the order a disk lists it (`tar cf x.tar .`), that tears samples apart. Runs of one key that have no suffix in common
-//! belong together; with one in common they are different samples that happen to be called the same.
+//! Joins samples whose key occurs again after other keys. webdataset makes a sample of each run of neighbours with
+//! the same key. If a folder was packed in the order a disk lists it (`tar cf x.tar .`), that splits samples. Runs of
+//! one key without a common suffix belong together; with a common suffix they are different samples that have the
+//! same key.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,8 @@ pub(super) struct Joined {
     pub(super) samples: Vec<u8>,
     pub(super) members: Vec<u8>,
     pub(super) keys: Vec<u8>,
-    /// Runs that went into a sample further up, and runs that had a suffix in common with all of those.
+    /// Number of runs that were joined to an earlier sample, and of runs that had a suffix in common with all earlier
+    /// ones.
     pub(super) brought_home: u64,
     pub(super) repeated: u64,
 }
@@ -36,7 +38,7 @@ fn suffix(entry: &[u8]) -> u16 {
     u16::from_le_bytes([entry[0], entry[1]]) & 0x7fff
 }
 
-/// Where each member's entry is, by its key and suffix; of several, the last.
+/// Offset of each member's entry, by its key and suffix; of several, the last.
 pub(super) fn places(samples: &[u8], members: &[u8], keys: &[u8]) -> HashMap<(Vec<u8>, u16), usize> {
     let mut found = HashMap::new();
     let mut at = 0;
@@ -49,9 +51,9 @@ pub(super) fn places(samples: &[u8], members: &[u8], keys: &[u8]) -> HashMap<(Ve
     found
 }
 
-/// `None` if no key comes again.
+/// Joins the runs; `None` if no key occurs twice.
 pub(super) fn join(samples: &[u8], members: &[u8], keys: &[u8]) -> Option<Joined> {
-    // Most shards are written in the order of their keys: then a look at each is enough.
+    // Most shards are sorted by key: then comparing neighbours is enough.
     let all = || runs(samples, members, keys).map(|(key, _)| key);
     if all().zip(all().skip(1)).all(|(one, next)| one < next) {
         return None;
@@ -92,7 +94,7 @@ fn tables(found: &[(&[u8], Vec<&[u8]>)]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
         for run in runs {
             members.extend_from_slice(run);
         }
-        // No more than before, and that fitted.
+        // Not longer than before, so it fits.
         samples.extend_from_slice(&(keys.len() as u32).to_le_bytes());
         samples.extend_from_slice(&((members.len() / MEMBER) as u32).to_le_bytes());
     }

@@ -1,10 +1,11 @@
 //! DALI's index files (`wds2idx`): a text file beside the tar, with a line for each sample: `suffix offset size name`
-//! for each member. With names (version 1.2) it says all that a scan would find, so the tar's headers need not be read.
+//! for each member. With names (version 1.2) it contains all that a scan would find, so the tar's headers need not be
+//! read.
 //!
-//! It is believed as far as it can be checked without reading everything: members must follow each other without gaps
-//! to the tar's end mark; where there is a gap (long names, folders), the headers in it are read; some headers are
-//! read anyway. An index that fails is not used, and reported. Version 1.1 has no names, hence no keys: the headers
-//! must be read, so it is passed over.
+//! It is checked as far as possible without reading everything: members must follow each other without gaps up to the
+//! tar's end mark. The headers in a gap (long names, folders) are read, and so are some others. An index that fails
+//! is reported and not used. Version 1.1 has no names, and so no keys: the headers must be read, and the index is
+//! ignored.
 
 use super::index::{Grouping, Taken};
 use super::names::{is_meta, split_name};
@@ -13,12 +14,12 @@ use crate::error::{Error, Location};
 use crate::source::{Object, Source};
 
 const BLOCK: u64 = 512;
-/// A larger one costs more than the scan it saves.
+/// A larger index costs more than the scan it saves.
 const MAX_BYTES: u64 = 1 << 30;
-/// About how many members' headers are compared with the index.
+/// Approximate number of members whose headers are compared with the index.
 const COMPARED: usize = 16;
 
-/// One member, as the index has it.
+/// One member, as listed in the index.
 #[derive(Debug, PartialEq, Eq)]
 struct Listed<'a> {
     offset: u64,
@@ -26,8 +27,8 @@ struct Listed<'a> {
     name: &'a str,
 }
 
-/// The members of the tar `name` by its index file; `None` if there is none (or one without names), an error if the
-/// tar is not what it says.
+/// The members of the tar `name` from its index file. `None` if there is no index (or one without names), an error if
+/// it does not fit the tar.
 pub(super) fn members(source: &dyn Source, name: &str, tar: &dyn Object) -> Option<Result<Grouping, Error>> {
     let beside = format!("{}.idx", name.get(..name.len().checked_sub(4)?)?);
     if !name.to_ascii_lowercase().ends_with(".tar") || !source.exists(&beside).ok()? {
@@ -47,7 +48,7 @@ pub(super) fn members(source: &dyn Source, name: &str, tar: &dyn Object) -> Opti
     Some(take(text, tar).map_err(|reason| {
         let reason = format!("the index does not fit its tar, which was scanned instead: {reason}");
         Error::data(Location::new(source.uri()).with_shard(beside), reason)
-            .with_hint("make it anew with wds2idx, or remove it")
+            .with_hint("make it again with wds2idx, or remove it")
     }))
 }
 
@@ -62,7 +63,7 @@ fn take(text: &str, tar: &dyn Object) -> Result<Grouping, String> {
     for line in lines {
         for listed in parse(line)? {
             let gap = listed.offset.checked_sub(BLOCK).filter(|at| *at >= position);
-            let header = gap.ok_or_else(|| format!("'{}' lies inside the member before it", listed.name))?;
+            let header = gap.ok_or_else(|| format!("'{}' is inside the member before it", listed.name))?;
             if header != position || number.is_multiple_of(every) {
                 compare(&mut window, position, &listed)?;
             }
@@ -81,7 +82,7 @@ fn take(text: &str, tar: &dyn Object) -> Result<Grouping, String> {
     Ok(grouping)
 }
 
-/// `suffix offset size name` again and again. A name with a space in it makes the line unreadable, for DALI as for us.
+/// Parses groups of `suffix offset size name`. A name with a space makes the line unreadable, for DALI too.
 fn parse(line: &str) -> Result<Vec<Listed<'_>>, String> {
     let mut found = Vec::new();
     let mut words = line.split(' ');
@@ -99,7 +100,7 @@ fn parse(line: &str) -> Result<Vec<Listed<'_>>, String> {
     Ok(found)
 }
 
-/// Reads the tar's headers from `position` to the listed member: it must be there, and nothing else that counts.
+/// Reads the tar's headers from `position` to the listed member: there must be no other member in between.
 fn compare(tar: &mut Window<'_>, position: u64, listed: &Listed<'_>) -> Result<(), String> {
     let mut reader = TarReader::starting_at(tar, position);
     loop {
@@ -118,7 +119,7 @@ fn compare(tar: &mut Window<'_>, position: u64, listed: &Listed<'_>) -> Result<(
     }
 }
 
-/// What such an index does not know of: links, and tars that were appended.
+/// Refuses what such an index cannot list: links, and appended tars.
 fn check_simple(member: &Member) -> Result<(), String> {
     match member {
         Member { link: Some(_), .. } => Err(format!("'{}' is a hard link", member.name)),
@@ -127,7 +128,7 @@ fn check_simple(member: &Member) -> Result<(), String> {
     }
 }
 
-/// Nothing that counts may come after the last listed member.
+/// Checks that no member comes after the last listed one.
 fn ends(tar: &mut Window<'_>, position: u64) -> Result<(), String> {
     let mut reader = TarReader::starting_at(tar, position);
     while let Some(member) = reader.next_member().map_err(|f| f.reason)? {

@@ -1,4 +1,4 @@
-//! What a shard holds, in bytes that are used in place: made by a scan just now, or mapped from a saved index.
+//! Content of a shard, in bytes that are used in place: just made by a scan, or mapped from a saved index.
 //!
 //! ```text
 //! u64 length of the JSON; JSON (`About`), padded to 8
@@ -7,8 +7,8 @@
 //! keys, one after the other, padded to 8
 //! ```
 //!
-//! Integers (class labels) are read while scanning, when their bytes pass by anyway: reading a sample then costs one
-//! read less, and samplers know all labels.
+//! Integers (class labels) are read while scanning, when their bytes are in memory anyway: reading a sample then
+//! needs one read less, and samplers know all labels.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,56 +25,56 @@ pub(super) const SAMPLE: usize = 8;
 pub(super) const MEMBER: usize = 16;
 /// Offsets have 48 bits in a member's entry.
 const MAX_OFFSET: u64 = 1 << 48;
-/// Longer texts are no integers.
+/// Longer texts are not integers.
 const MAX_DIGITS: u64 = 24;
 
-/// What is known of a shard as a whole.
+/// What is known about a whole shard.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct About {
     /// Length and version of the object that was scanned.
     pub(super) size: u64,
     pub(super) version: u64,
     pub(super) packing: Option<Packing>,
-    /// Length when unpacked, and where unpacking can begin.
+    /// Unpacked length, and places where unpacking can begin.
     pub(super) unpacked: u64,
     pub(super) restarts: Vec<Restart>,
-    /// CRC-32C of every unpacked block: a stream's own checksum comes at its end, long after a sample was given.
+    /// CRC-32C of every unpacked block: a stream's own checksum comes at its end, long after samples were returned.
     pub(super) sums: Vec<u32>,
     /// Whether the tar lacks its end mark.
     pub(super) unterminated: bool,
-    /// Suffixes in the order they first appear, and how many samples have each.
+    /// Suffixes in the order of their first occurrence, and the number of samples that have each.
     pub(super) suffixes: Vec<(String, u64)>,
     samples: u64,
     members: u64,
     key_bytes: u64,
-    /// blake3 of keys, suffixes and places.
+    /// blake3 of keys, suffixes and offsets.
     pub(super) hash: String,
     pub(super) left_out: LeftOut,
 }
 
-/// What of a tar is not, or not as the tar has it, in its samples.
+/// What is not in the samples of a tar, or not as the tar has it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LeftOut {
-    /// Tars that follow the first one's end mark; their members are samples like all others.
+    /// Number of tars after the first one's end mark; their members are samples like all others.
     pub(super) appended: u64,
-    /// Parts of samples that were joined with others of their key further up.
+    /// Number of parts of samples that were joined with an earlier part of the same key.
     pub(super) joined: u64,
-    /// Samples whose key was there before, with the same suffixes.
+    /// Number of samples whose key occurred before, with the same suffixes.
     pub(super) repeated: u64,
-    /// Names without an extension, and the first of them.
+    /// Number of names without an extension, and the first of them.
     pub(super) nameless: u64,
     pub(super) first_nameless: String,
-    /// Hard links to what is no member of a sample, and the first of them.
+    /// Number of hard links whose target is not a member of a sample, and the first of them.
     pub(super) links: u64,
     pub(super) first_link: String,
-    /// Symbolic links, devices, pipes.
+    /// Number of symbolic links, devices and pipes.
     pub(super) special: u64,
-    /// Where bytes begin that are no tar.
+    /// Offset of bytes after the end mark that are not a tar.
     pub(super) trailing: Option<u64>,
 }
 
 impl About {
-    /// Nothing known but the object.
+    /// Only the object is known.
     pub(super) fn new(size: u64, version: u64) -> Self {
         About { size, version, ..About::default() }
     }
@@ -84,17 +84,17 @@ impl About {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) offset: u64,
-    /// Its number in the shard's list of suffixes.
+    /// Index into the shard's list of suffixes.
     pub(super) suffix: u16,
     pub(super) place: Place,
 }
 
-/// Where a value is.
+/// A stored or known value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the shard: so many bytes.
+    /// In the shard, with this many bytes.
     Stored(u64),
-    /// Here.
+    /// The value itself, from the index.
     Known(i64),
 }
 
@@ -103,7 +103,7 @@ pub(super) enum Place {
 pub(super) struct ShardIndex {
     about: About,
     bytes: Held,
-    /// All of the index, then where its parts start.
+    /// All of the index, then the offsets of its parts.
     section: Range<usize>,
     samples: usize,
     members: usize,
@@ -111,7 +111,7 @@ pub(super) struct ShardIndex {
 }
 
 impl ShardIndex {
-    /// The index in `bytes`, which begin at a multiple of 8; `None` if they are not one.
+    /// Reads the index in `bytes`, which begin at a multiple of 8; `None` if they are not one.
     pub(super) fn parse(bytes: Held, start: usize, length: usize) -> Option<Self> {
         let section = bytes.get(start..start.checked_add(length)?)?;
         let json = usize::try_from(word(section, 0)?).ok()?;
@@ -177,7 +177,7 @@ fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// Why a member cannot be taken.
+/// Why a member is refused.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// The sample has a member of this name already.
@@ -214,29 +214,29 @@ pub(super) struct Grouping {
     samples: Vec<u8>,
     members: Vec<u8>,
     keys: Vec<u8>,
-    /// Where the last sample's key begins, and which suffixes it has.
+    /// Start of the last sample's key, and the suffixes of that sample.
     last_key: usize,
     last_suffixes: Vec<u16>,
-    /// Whether the next member begins a sample whatever its key.
+    /// Whether the next member begins a sample, whatever its key.
     apart: bool,
-    /// Members by key and suffix, from the first hard link on.
+    /// Members by key and suffix, filled at the first hard link.
     places: Option<HashMap<(Vec<u8>, u16), usize>>,
     left_out: LeftOut,
     hasher: blake3::Hasher,
 }
 
-/// What became of a member.
+/// What a member was taken as.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Not part of any sample.
     PassedOver,
     Stored,
-    /// A short integer: give its bytes to [`Grouping::value`].
+    /// A short integer: pass its bytes to [`Grouping::value`].
     Integer,
 }
 
 impl Grouping {
-    /// Takes the next member in. The error is a reason.
+    /// Adds the next member. The error is a reason.
     pub(super) fn add(&mut self, name: &str, offset: u64, length: u64) -> Result<Taken, Refused> {
         if is_meta(name) {
             return Ok(Taken::PassedOver);
@@ -254,7 +254,7 @@ impl Grouping {
         Ok(if integer { Taken::Integer } else { Taken::Stored })
     }
 
-    /// Another name for a member further up. One that is not there is left out, and counted.
+    /// Adds another name for an earlier member. If that member does not exist, the link is skipped and counted.
     pub(super) fn link(&mut self, name: &str, target: &str) -> Result<(), Refused> {
         if is_meta(name) {
             return Ok(());
@@ -274,7 +274,7 @@ impl Grouping {
         Ok(())
     }
 
-    /// Where the bytes of member `name` are, for a field `number`, as entries have it.
+    /// The entry of member `name`, for a field `number`.
     fn find(&mut self, name: &str, number: u16) -> Option<(u64, u64)> {
         let (key, suffix) = split_name(name)?;
         let wanted = *self.numbers.get(&suffix.to_lowercase())?;
@@ -283,7 +283,7 @@ impl Grouping {
         }
         let at = *self.places.as_ref()?.get(&(key.as_bytes().to_vec(), wanted))?;
         let (first, second) = (word(&self.members, at)?, word(&self.members, at + 8)?);
-        // Of a known integer only the value was kept; it is the same field's value, or not to be had.
+        // Of a known integer only the value was kept, so only the same field can use it.
         let known = first & 0x8000 != 0;
         let same = self.contents[usize::from(number)] == (Content::Int, false);
         (!known || same).then_some((first & !0x7fff, second))
@@ -295,7 +295,7 @@ impl Grouping {
             self.begin(key)?;
         }
         if self.last_suffixes.contains(&number) {
-            return Err(Refused::Twice(format!("'{name}' comes twice in one sample")));
+            return Err(Refused::Twice(format!("'{name}' occurs twice in one sample")));
         }
         self.last_suffixes.push(number);
         self.suffixes[usize::from(number)].1 += 1;
@@ -316,13 +316,14 @@ impl Grouping {
         self.left_out.nameless += 1;
     }
 
-    /// What comes now is of a tar that was appended: a sample ends here, even if the next one has its key.
+    /// A new, appended tar begins: the sample ends here, even if the next one has the same key.
     pub(super) fn end_of_tar(&mut self) {
         self.apart = true;
         self.left_out.appended += 1;
     }
 
-    /// The bytes of the integer that was just added. Bytes that are none stay where they are: reading says so.
+    /// Sets the value of the integer that was just added. Bytes that are not an integer are left to `read`, which
+    /// reports it.
     pub(super) fn value(&mut self, bytes: &[u8]) {
         let Ok(value) = integer(bytes) else { return };
         let at = self.members.len() - MEMBER;
@@ -331,7 +332,7 @@ impl Grouping {
     }
 
     fn number(&mut self, suffix: &str) -> Result<u16, String> {
-        // Nearly all suffixes were seen before, in lower case: no allocation for those.
+        // Nearly all suffixes were seen before, in lower case; those need no allocation.
         if let Some(number) = self.numbers.get(suffix) {
             return Ok(*number);
         }
@@ -340,7 +341,7 @@ impl Grouping {
             return Ok(*number);
         }
         if self.numbers.len() >= MAX_FIELDS - 1 {
-            return Err(format!("more than {MAX_FIELDS} different suffixes: this is no WebDataset"));
+            return Err(format!("more than {MAX_FIELDS} different suffixes: this is not a WebDataset"));
         }
         let number = self.numbers.len() as u16;
         self.contents.push(Content::of(&lower));
@@ -372,7 +373,7 @@ impl Grouping {
         (self.samples.len() / SAMPLE) as u64
     }
 
-    /// Brings members of a key that came again together, unless an index counts them as samples of their own.
+    /// Joins members of a key that occurs again, unless another index counts them as separate samples.
     fn join_again(&mut self, samples: Option<u64>) {
         if samples == Some(self.samples()) {
             return;
@@ -385,8 +386,8 @@ impl Grouping {
         }
     }
 
-    /// The index, of a shard of which `about` tells what the members do not. `samples` is how many another index says
-    /// there are.
+    /// The finished index; `about` adds what the members do not tell. `samples` is the number of samples in another
+    /// index.
     pub(super) fn finish(mut self, about: About, samples: Option<u64>) -> ShardIndex {
         self.join_again(samples);
         for (suffix, _) in &self.suffixes {
@@ -419,7 +420,7 @@ impl Grouping {
     }
 }
 
-/// The indexes of all shards as one file: their number, their lengths, then they themselves.
+/// The indexes of all shards as one file: their number, their lengths, then the indexes.
 pub(super) fn join(shards: &[&ShardIndex]) -> Vec<u8> {
     let sections: Vec<&[u8]> = shards.iter().map(|shard| &shard.bytes[shard.section.clone()]).collect();
     let mut bytes = (sections.len() as u64).to_le_bytes().to_vec();
@@ -432,7 +433,7 @@ pub(super) fn join(shards: &[&ShardIndex]) -> Vec<u8> {
     bytes
 }
 
-/// The other way round; `None` if that is not what these bytes are.
+/// The inverse of `join`; `None` if the bytes are not such a file.
 pub(super) fn split(bytes: &Held) -> Option<Vec<ShardIndex>> {
     let count = usize::try_from(word(bytes, 0)?).ok()?;
     let mut start = count.checked_add(1)?.checked_mul(8).filter(|end| *end <= bytes.len())?;

@@ -1,12 +1,13 @@
-//! WebDataset: tar shards whose members `key.suffix` make one sample of the neighbours with the same key.
+//! WebDataset: tar shards with members `key.suffix`. Neighbours with the same key are one sample.
 //!
-//! At opening, the headers of all shards are scanned, in parallel, unless a saved index knows them; after that any
-//! sample is one or a few reads away. Grouping is webdataset's own (`base_plus_ext`, `group_by_keys`), including what
-//! it leaves out. Damage that webdataset passes over in silence (a bad header ends the shard early) is an error here:
-//! training on half a shard is worse.
+//! Opening scans the headers of all shards, in parallel, unless a saved index has them. After that any sample takes
+//! one or a few reads. Grouping is webdataset's own (`base_plus_ext`, `group_by_keys`), including what it skips.
+//! Damage that webdataset silently ignores (a bad header ends the shard early) is an error here: training on half a
+//! shard is worse.
 //!
-//! `tar` walks over members, `names` says what webdataset makes of them, `scan` turns shards into `index`es, `packing`
-//! reads compressed ones, `again` joins samples that a tar tears apart, `dali` and `wids` take other systems' indexes, `reader` is the format, `write` the exporter.
+//! `tar` walks over members, `names` parses their names like webdataset, `scan` makes an `index` of each shard,
+//! `packing` reads compressed shards, `again` joins samples that a tar splits, `dali` and `wids` read other systems'
+//! indexes, `reader` is the format, `write` the exporter.
 
 mod again;
 mod dali;
@@ -36,10 +37,10 @@ use wids::{Layout, ListedShard};
 
 pub(super) use write::WebDatasetExporter;
 
-/// How to recognise and open WebDataset shards.
+/// How to detect and open WebDataset shards.
 pub(super) const PROBE: Probe = Probe { name: "webdataset", recognises, open };
 
-/// Sub-folders that are looked into when a folder itself holds no tar.
+/// Maximum number of sub-folders to search if a folder itself contains no tar.
 const MAX_LOOKED_INTO: usize = 8;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -73,7 +74,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     }
 }
 
-/// The first 512 bytes of a tar, unpacked if need be; fewer if there are no more.
+/// The first 512 bytes of a tar, unpacked if necessary; fewer if there are no more.
 fn first_block(object: &Arc<dyn Object>) -> Result<Vec<u8>> {
     let mut block = vec![0; object.size().min(512) as usize];
     object.read_at(0, &mut block)?;
@@ -84,7 +85,7 @@ fn first_block(object: &Arc<dyn Object>) -> Result<Vec<u8>> {
         unpacked.truncate(length);
         Ok(())
     };
-    // What cannot be unpacked is at any rate no tar; opening it as one says why.
+    // What cannot be unpacked is not a tar; opening it as one reports why.
     Ok(if read(&mut unpacked).is_ok() { unpacked } else { block })
 }
 
@@ -108,7 +109,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     Ok(Arc::new(WebDataset::open(source.clone(), list, options)?))
 }
 
-/// The shards of a data set, and what an index says of them.
+/// The shards of a data set, and what an index says about them.
 #[derive(Debug, Default)]
 struct ShardList {
     shards: Vec<ListedShard>,

@@ -1,4 +1,4 @@
-//! What webdataset makes of a member's name: which sample it belongs to, and what its bytes mean.
+//! Parses a member's name like webdataset: which sample it belongs to, and what its bytes mean.
 
 use crate::sample::Kind;
 
@@ -33,11 +33,11 @@ pub(super) enum Content {
     Int,
     Text,
     Json,
-    /// A JSON number that the data set's layout knows to be a float.
+    /// A JSON number that is a float according to the data set's layout.
     Float,
-    /// One array in numpy's form.
+    /// One array in numpy's format.
     Npy,
-    /// One array in webdataset's own form.
+    /// One array in webdataset's own format.
     Tenbin,
     /// A Python pickle, or a file that contains one.
     Pickle,
@@ -45,7 +45,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// What a suffix means, by its last part, as webdataset's decoder has it. `.gz` at the end says that the member
+    /// The meaning of a suffix by its last part, as in webdataset's decoder. `.gz` at the end says that the member
     /// itself is compressed, and the part before it says what is inside.
     pub(super) fn of(suffix: &str) -> (Self, bool) {
         let (inner, gzipped) = match suffix.strip_suffix("gz") {
@@ -79,7 +79,7 @@ impl Content {
     }
 }
 
-/// Whether this is what tar shards are called, compressed or not.
+/// Whether this is the name of a tar shard, compressed or not.
 pub(super) fn is_tar_name(name: &str) -> bool {
     const ENDINGS: [&str; 10] =
         [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.zstd", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"];
@@ -90,7 +90,7 @@ pub(super) fn is_tar_name(name: &str) -> bool {
     })
 }
 
-/// A class number as Python's `int` reads it.
+/// A class number in the syntax of Python's `int`.
 pub(super) fn integer(bytes: &[u8]) -> Result<i64, String> {
     let text = std::str::from_utf8(bytes).ok().map(str::trim);
     text.and_then(|t| t.parse().ok()).ok_or_else(|| {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// `testdata/webdataset/names.py` asked webdataset itself.
+    /// `testdata/webdataset/names.py` made the list with webdataset itself.
     #[test]
     fn names_split_as_webdataset_splits_them() {
         let text = include_str!("../../../../../testdata/webdataset/names.json");

@@ -1,9 +1,9 @@
-//! What a user should be told of a shard: members that are in no sample, or in another than webdataset makes of them.
+//! Warnings about a shard: members that are in no sample, or in another sample than webdataset puts them in.
 
 use super::index::LeftOut;
 use crate::error::{Error, Location};
 
-/// One note for each kind of thing.
+/// One note for each kind of problem.
 pub(super) fn of(place: &Location, out: &LeftOut) -> Vec<Error> {
     let mut notes = Vec::new();
     let mut note = |reason: String, hint: &str| {
@@ -14,7 +14,7 @@ pub(super) fn of(place: &Location, out: &LeftOut) -> Vec<Error> {
         note(format!("{reason} ('{}' is the first)", out.first_nameless), "name members key.extension");
     }
     if out.links > 0 {
-        let reason = format!("{} hard links lead to no member of a sample before them", out.links);
+        let reason = format!("{} hard links do not refer to an earlier member of a sample", out.links);
         note(
             format!("{reason} ('{}' is the first)", out.first_link),
             "pack files, not links (tar --hard-dereference)",
@@ -22,21 +22,21 @@ pub(super) fn of(place: &Location, out: &LeftOut) -> Vec<Error> {
     }
     if out.special > 0 {
         let reason = format!("{} symbolic links or devices are in no sample", out.special);
-        note(reason, "pack what they lead to (tar --dereference)");
+        note(reason, "pack their targets (tar --dereference)");
     }
     if out.joined > 0 {
         let reason = format!(
-            "{} parts of samples came after other keys and were joined with the rest of theirs",
+            "{} parts of samples came after other keys and were joined with the rest of their samples",
             out.joined
         );
-        note(reason, "webdataset makes samples of their own of them; sort members by name (tar --sort=name)");
+        note(reason, "webdataset makes separate samples of them; sort members by name (tar --sort=name)");
     }
     if out.repeated > 0 {
         let reason = format!(
-            "{} samples have the key and the suffixes of one before them; they were kept apart",
+            "{} samples have the key and the suffixes of an earlier one; they were kept separate",
             out.repeated
         );
-        note(reason, "give samples keys of their own");
+        note(reason, "give every sample its own key");
     }
     if out.appended > 0 {
         let reason =
@@ -45,7 +45,7 @@ pub(super) fn of(place: &Location, out: &LeftOut) -> Vec<Error> {
     }
     if let Some(at) = out.trailing {
         let place = place.clone().with_offset(at);
-        notes.push(Error::data(place, "what follows the end mark is no tar and was passed over"));
+        notes.push(Error::data(place, "what follows the end mark is not a tar and was skipped"));
     }
     notes
 }

@@ -1,9 +1,10 @@
-//! Compressed shards. A tar inside gzip, zstd, bzip2 or xz can only be read from its beginning, or from the beginning of
-//! one of its frames if it has several (`pigz -i`, `bgzip`, `pzstd`, zstd's seekable form): scanning notes those places.
+//! Compressed shards. A tar inside gzip, zstd, bzip2 or xz can only be read from its beginning, or from the beginning
+//! of one of its frames if it has several (`pigz -i`, `bgzip`, `pzstd`, zstd's seekable format). Scanning records
+//! those places.
 //!
-//! Readers share what was unpacked: blocks of 1 MiB, up to [`CACHE_BYTES`] in all, the longest unused go first. A shard
-//! keeps its unpacker where it stands, so samples in stored order cost one pass; a jump back starts again at the last
-//! place before. This is the one part of the reader that takes locks and memory on the way.
+//! Readers share unpacked blocks of 1 MiB, up to [`CACHE_BYTES`] in total; the least recently used are dropped first.
+//! A shard keeps its unpacker at its position, so samples in stored order cost one pass; a jump back restarts at the
+//! last frame before. This is the only part of the reader that takes locks and allocates while reading.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
@@ -16,19 +17,19 @@ use crate::error::{Error, Location, Result};
 use crate::format::stream::unread;
 use crate::source::{Object, Source, changed};
 
-/// Unpacked bytes kept for all shards of a data set together.
+/// Bytes of unpacked blocks kept for all shards of a data set together.
 const CACHE_BYTES: usize = 256 << 20;
 const BLOCK_BYTES: usize = 1 << 20;
-/// At most this many shards keep an unpacker; one of zstd has a window of a few megabytes.
+/// Maximum number of shards that keep an unpacker; a zstd unpacker has a window of a few megabytes.
 const MAX_CURSORS: usize = 16;
-/// How much packed data is read at once.
+/// Bytes of packed data read at once.
 const INPUT_BYTES: usize = 256 * 1024;
-/// Frames closer together than this get no entry of their own.
+/// Minimum distance between recorded frames.
 const RESTART_DISTANCE: u64 = 1 << 20;
-/// A shard may be this much larger than its file, once it is larger than `BOMB_FLOOR`; what deflate can do is 1032.
+/// Maximum ratio of a shard to its file, once the shard is larger than `BOMB_FLOOR`; deflate can reach 1032.
 const BOMB_RATIO: u64 = 10_000;
 const BOMB_FLOOR: u64 = 1 << 30;
-/// What `xz -9` asks for, and a little; a header can ask for 4 GiB.
+/// A little more than `xz -9` needs; a header can ask for 4 GiB.
 const XZ_MEMORY_KIB: u32 = 80 << 10;
 
 /// How a shard is compressed.
@@ -41,12 +42,12 @@ pub(super) enum Packing {
     Xz,
 }
 
-/// A place where unpacking can begin: byte of the file, byte of the tar.
+/// A place where unpacking can begin: offset in the file, offset in the tar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Restart(pub(super) u64, pub(super) u64);
 
 impl Packing {
-    /// By the first bytes of a file.
+    /// Detects the compression by the first bytes of a file.
     pub(super) fn of(first: &[u8]) -> Option<Self> {
         let skippable =
             first.len() >= 4 && (0x50..=0x5f).contains(&first[0]) && first[1..4] == [0x2a, 0x4d, 0x18];
@@ -69,11 +70,11 @@ impl Packing {
     }
 }
 
-/// An object read from some place to its end.
+/// Reads an object from an offset to its end.
 #[derive(Debug)]
 struct Input {
     object: Arc<dyn Object>,
-    /// Where the next read begins, and what of the last is left.
+    /// Offset of the next read, and the rest of the last one.
     next: u64,
     buffer: Vec<u8>,
     used: usize,
@@ -159,10 +160,10 @@ pub(super) struct Unpacker {
     packing: Packing,
     frame: Option<Frame>,
     file_bytes: u64,
-    /// Bytes of the tar given so far, counted from its beginning.
+    /// Offset in the tar after the bytes returned so far.
     position: u64,
     restarts: Vec<Restart>,
-    /// While a shard is walked through: the checksums of its blocks, and of what came of the next.
+    /// While a shard is scanned: the checksums of its blocks, and of the part of the next block so far.
     sums: Option<(Vec<u32>, u32)>,
 }
 
@@ -186,7 +187,7 @@ impl Unpacker {
         Ok(Unpacker { packing, frame, file_bytes, position: from.1, restarts: vec![from], sums: None })
     }
 
-    /// Fills `into`, or as much of it as there is.
+    /// Fills `into`, or as much of it as there are bytes.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
@@ -204,7 +205,7 @@ impl Unpacker {
         Ok(filled)
     }
 
-    /// Adds bytes that come next to the checksums.
+    /// Adds the next bytes to the checksums.
     fn note(&mut self, mut bytes: &[u8]) {
         let Some((sums, sum)) = &mut self.sums else { return };
         let mut left = BLOCK_BYTES - (self.position % BLOCK_BYTES as u64) as usize;
@@ -223,7 +224,7 @@ impl Unpacker {
     fn next_frame(&mut self) -> io::Result<()> {
         let Some(frame) = self.frame.take() else { return Ok(()) };
         let mut input = frame.finish();
-        // What follows the last frame (zeros of a tape block) is no frame.
+        // Bytes after the last frame (zeros of a tape block) are not a frame.
         if Packing::of(input.fill_buf()?) != Some(self.packing) {
             return Ok(());
         }
@@ -235,7 +236,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// A small file that unpacks to terabytes would keep us busy for days.
+    /// A small file that unpacks to terabytes would take days.
     fn check_size(&self) -> io::Result<()> {
         if self.position > BOMB_FLOOR && self.position / BOMB_RATIO > self.file_bytes {
             let reason = format!("{} bytes unpack to more than {}: refused", self.file_bytes, self.position);
@@ -244,7 +245,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Passes over `count` bytes; fewer if there are fewer.
+    /// Skips `count` bytes, or fewer if there are fewer.
     fn skip(&mut self, mut count: u64, scratch: &mut [u8]) -> io::Result<()> {
         while count > 0 {
             let most = scratch.len().min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -258,10 +259,10 @@ impl Unpacker {
     }
 }
 
-/// A packed tar, walked through once.
+/// A packed tar, read once from front to back.
 pub(super) struct Stream {
     unpacker: Unpacker,
-    /// Bytes that were unpacked but not passed yet; they end where the unpacker stands.
+    /// Unpacked bytes that are still needed; they end at the unpacker's position.
     window: Vec<u8>,
     scratch: Vec<u8>,
 }
@@ -280,7 +281,7 @@ impl Stream {
         format!("the {} stream is damaged: {error}", self.unpacker.packing.name())
     }
 
-    /// Forgets what lies before `offset`.
+    /// Forgets the bytes before `offset`.
     fn pass(&mut self, offset: u64) -> io::Result<()> {
         let gone = offset.saturating_sub(self.start());
         if gone < self.window.len() as u64 {
@@ -292,7 +293,8 @@ impl Stream {
         self.unpacker.skip(count, &mut self.scratch)
     }
 
-    /// The rest, so that its checksums are looked at; then the tar's length, the restarts, and checksums of the blocks.
+    /// Reads the rest, so that its checksums are verified. Returns the tar's length, the restarts, and the blocks'
+    /// checksums.
     pub(super) fn finish(mut self) -> io::Result<(u64, Vec<Restart>, Vec<u32>)> {
         self.unpacker.skip(u64::MAX, &mut self.scratch)?;
         let (mut sums, last) = self.unpacker.sums.take().unwrap_or_default();
@@ -344,13 +346,13 @@ pub(super) struct Unpacked {
     source: Arc<dyn Source>,
     shards: HashMap<u32, (PackedShard, Mutex<Option<Unpacker>>)>,
     blocks: Mutex<Blocks>,
-    /// Shards with an unpacker, the longest unused first.
+    /// Shards with an unpacker, the least recently used first.
     busy: Mutex<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
 struct Blocks {
-    /// By shard and number: the block, and when it was last used.
+    /// By shard and block number: the block, and when it was last used.
     found: HashMap<BlockId, (Arc<[u8]>, u64)>,
     clock: u64,
 }
@@ -413,14 +415,14 @@ impl Unpacked {
         }
         let (shard, cursor) = &self.shards[&number];
         let mut cursor = lock(cursor);
-        // Whoever had the cursor before us may have come past.
+        // The thread that had the cursor before may have unpacked the block.
         if let Some(found) = lock(&self.blocks).get((number, block)) {
             return Ok(found);
         }
         let place = || Location::new(self.source.uri()).with_shard(&shard.name);
         let wanted = block * BLOCK_BYTES as u64;
         let found = self.advance(shard, &mut cursor, (number, block), wanted);
-        // An unpacker that met damage does not get over it.
+        // An unpacker cannot continue after damage.
         if !matches!(found, Ok(Ok(_))) {
             *cursor = None;
         }
@@ -432,7 +434,7 @@ impl Unpacked {
         })
     }
 
-    /// Unpacks up to the end of the wanted block; every whole block on the way is kept.
+    /// Unpacks up to the end of the wanted block and keeps every whole block on the way.
     fn advance(
         &self,
         shard: &PackedShard,
@@ -464,7 +466,7 @@ impl Unpacked {
     ) -> io::Result<Arc<[u8]>> {
         let size = BLOCK_BYTES as u64;
         let mut buffer = vec![0; BLOCK_BYTES];
-        // A restart rarely lies at the start of a block.
+        // A restart is rarely at the start of a block.
         let ragged = unpacker.position.next_multiple_of(size) - unpacker.position;
         unpacker.skip(ragged.min(wanted - unpacker.position), &mut buffer)?;
         loop {
@@ -475,8 +477,7 @@ impl Unpacked {
             }
             let sum = crc32c::crc32c(&buffer[..length]);
             if shard.sums.get((start / size) as usize).is_some_and(|noted| *noted != sum) {
-                let reason =
-                    format!("byte {start} and following are not what they were when the shard was indexed");
+                let reason = format!("the bytes from {start} on have changed since the shard was indexed");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
             let block: Arc<[u8]> = buffer[..length].into();
@@ -496,14 +497,14 @@ impl Unpacked {
         Ok(object)
     }
 
-    /// Lets go of the unpackers of shards that were not used for long.
+    /// Drops the unpackers of the least recently used shards.
     fn limit_cursors(&self, number: u32) {
         let mut busy = lock(&self.busy);
         busy.retain(|other| *other != number);
         busy.push(number);
         while busy.len() > MAX_CURSORS {
             let oldest = busy.remove(0);
-            // Somebody is unpacking it right now: then it is not old after all, and notes itself again.
+            // If the lock is taken, the shard is in use, so it is not old and will add itself again.
             if let Some((_, cursor)) = self.shards.get(&oldest)
                 && let Ok(mut cursor) = cursor.try_lock()
             {

@@ -1,4 +1,4 @@
-//! [`WebDataset`]: sample numbers to values.
+//! [`WebDataset`]: maps sample numbers to values.
 
 use crate::format::Index as _;
 use std::borrow::Cow;
@@ -36,16 +36,16 @@ pub(crate) struct WebDataset {
     schema: Schema,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
-    /// Those of them that tell of members which are in no sample, or not where webdataset has them.
+    /// The problems with members that are in no sample, or in another one than webdataset puts them in.
     lost: Vec<Error>,
     open_objects: OpenObjects,
     unpacked: Unpacked,
     shards: Vec<Shard>,
-    /// First sample of each shard, and one past the last.
+    /// First sample of each shard, and the number of samples.
     starts: Vec<u64>,
 }
 
-/// One shard: its index, and what its suffixes are in the data set.
+/// One shard: its index, and the data set's fields for its suffixes.
 #[derive(Debug)]
 struct Shard {
     index: ShardIndex,
@@ -65,12 +65,12 @@ struct At<'a> {
     sample: u64,
     number: u32,
     shard: &'a Shard,
-    /// Its number in the shard.
+    /// Its index in the shard.
     inside: u64,
 }
 
 impl<'a> At<'a> {
-    /// The sample's members, with what they are.
+    /// The sample's members, with their suffixes.
     fn members(self) -> impl Iterator<Item = (Member, Suffix)> + 'a {
         let members = self.shard.index.members(self.inside);
         members.filter_map(move |m| Some((m, *self.shard.suffixes.get(usize::from(m.suffix))?)))
@@ -119,8 +119,7 @@ impl WebDataset {
         Ok(open)
     }
 
-    /// A suffix such as `cls` says integer. Where the index found none in any sample, it is bytes that happen to be
-    /// called so.
+    /// A suffix such as `cls` means an integer. If no sample has an integer there, the field is bytes with that name.
     fn doubt_integers(&mut self) {
         for field in 1..self.schema.fields.len() {
             let is_it = self.schema.fields[field].kind == Kind::Int && !self.holds_integers(field);
@@ -134,8 +133,8 @@ impl WebDataset {
         }
     }
 
-    /// Whether some sample has an integer there. The first one that has the field nearly always decides it, and the
-    /// index nearly always knows its value; side indexes do not, so it is read.
+    /// Whether some sample has an integer there. The first sample with the field nearly always decides it, and the
+    /// index nearly always knows its value. Indexes of other systems do not; then it is read.
     fn holds_integers(&self, field: usize) -> bool {
         let mut having = (0..self.len()).filter(|sample| self.member(*sample, field).is_some());
         let Some(first) = having.next() else { return true };
@@ -228,7 +227,7 @@ fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-/// A JSON number, and what Python's `json` writes for the numbers that JSON lacks.
+/// A JSON number, or what Python's `json` writes for numbers that JSON lacks.
 fn float(bytes: &[u8]) -> Result<f64, String> {
     match bytes.trim_ascii() {
         b"NaN" => Ok(f64::NAN),
@@ -240,7 +239,7 @@ fn float(bytes: &[u8]) -> Result<f64, String> {
     }
 }
 
-/// The index of every shard: saved ones where the shard is still the same, the others made now and all saved again.
+/// The index of every shard: a saved one if the shard has not changed, otherwise made now. All are saved again.
 fn indexes(
     source: &dyn Source,
     listed: &[ListedShard],
@@ -252,7 +251,7 @@ fn indexes(
         key.update(name.as_bytes());
         key.update(b"\0");
     }
-    // How many samples an index counts decides how members are grouped.
+    // The number of samples in another index decides how members are grouped.
     for samples in listed.iter().map(|l| l.nsamples) {
         key.update(&samples.map_or([255; 8], u64::to_le_bytes));
     }
@@ -287,8 +286,8 @@ fn indexes(
     Ok(found)
 }
 
-/// Length and version of each shard. A bucket lists a thousand objects in the time it takes to ask for one; a disk
-/// opens a file as fast as it lists it.
+/// Length and version of each shard. A bucket lists a thousand objects in the time of one request; a disk opens a
+/// file as fast as it lists it.
 fn versions(source: &dyn Source, listed: &[ListedShard]) -> Result<Vec<(u64, u64)>> {
     if source.is_remote()
         && listed.len() > 4
@@ -307,12 +306,12 @@ fn versions(source: &dyn Source, listed: &[ListedShard]) -> Result<Vec<(u64, u64
     })
 }
 
-/// What a wids index says of a shard must be so.
+/// Compares a shard with its entry in a wids index.
 fn check_listed(source: &dyn Source, listed: &ListedShard, index: &ShardIndex) -> Result<()> {
     let place = || Location::new(source.uri()).with_shard(&listed.url);
     let wrong = |what: &str, announced: u64, found: u64| {
         let reason = format!("{found} {what}, but the index that lists the shard says {announced}");
-        Err(Error::data(place(), reason).with_hint("make the index anew, or open the tars without it"))
+        Err(Error::data(place(), reason).with_hint("make the index again, or open the tars without it"))
     };
     match (listed.filesize, listed.nsamples) {
         (Some(bytes), _) if bytes != index.about().size => wrong("bytes", bytes, index.about().size),
@@ -378,7 +377,7 @@ fn unpacked(source: &Arc<dyn Source>, listed: &[ListedShard], shards: &[Shard]) 
     Unpacked::new(source.clone(), packed)
 }
 
-/// The fields of a data set, gathered from the suffixes of its shards.
+/// The fields of a data set, collected from the suffixes of its shards.
 struct Fields<'a> {
     uri: &'a str,
     layout: Option<Layout>,
@@ -394,14 +393,14 @@ impl<'a> Fields<'a> {
         Fields { uri, layout, seen: vec![0; specs.len()], specs }
     }
 
-    /// What a suffix is, `seen` times in one shard.
+    /// The field of a suffix that occurs `seen` times in one shard.
     fn suffix(&mut self, suffix: &str, seen: u64) -> Result<Suffix> {
         if let Some((at, content, gzipped)) = self.layout.as_ref().and_then(|l| l.find(suffix)) {
             self.seen[at + 1] += seen;
             return Ok(Suffix { field: at as u16 + 1, content, gzipped });
         }
         let (content, gzipped) = Content::of(suffix);
-        // Members called `x.key` are data; the sample's own key has that name already.
+        // Members called `x.key` are data; the sample's own key already has that name.
         let name = if suffix == "key" { ".key" } else { suffix };
         let at = match self.specs.iter().position(|f| f.name == name) {
             Some(at) => at,
@@ -532,7 +531,7 @@ impl crate::format::Extents for WebDataset {
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         let Ok(at) = self.at(sample) else { return };
-        // Bytes of a packed shard are not the tar's.
+        // Offsets in a packed shard are not offsets in the tar.
         if self.unpacked.has(at.number) {
             return;
         }

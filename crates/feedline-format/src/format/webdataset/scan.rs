@@ -1,4 +1,4 @@
-//! From tar files to their indexes: every header once, shards in parallel.
+//! Makes indexes of tar files: reads every header once, shards in parallel.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Location, Result};
 use crate::format::stream::unread;
 use crate::source::{Object, Source};
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub(super) index: ShardIndex,
@@ -19,7 +19,7 @@ pub(super) struct Scanned {
     pub(super) problem: Option<Error>,
 }
 
-/// Scans the named shards, in the order given. `samples` is how many an index says there are.
+/// Scans the named shards, in the given order. `samples` is their number of samples in another index.
 pub(super) fn scan_all(source: &dyn Source, shards: &[(&str, Option<u64>)]) -> Result<Vec<Scanned>> {
     parallel::collect(shards.len(), |number| scan(source, shards[number].0, shards[number].1))
 }

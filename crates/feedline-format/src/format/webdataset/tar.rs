@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use crate::source::Object;
 
 const BLOCK: u64 = 512;
-/// How much is read at once: the most where many small members follow each other, the least after a jump; in between
-/// it grows fourfold with every read. Members larger than the last number are skipped without reading them.
+/// Bytes read at once: `most` for many small members in a row, `least` after a jump; in between it grows fourfold
+/// with every read. Members larger than `pass_over` are skipped without reading them.
 const NEAR: Reach = Reach { least: 1024, most: 256 * 1024, pass_over: 32 * 1024 };
-/// The same for objects that take long to answer (a bucket: tens of milliseconds a request, for which megabytes come).
+/// The same for objects that answer slowly (a bucket takes tens of milliseconds per request, in which megabytes
+/// arrive).
 const DISTANT: Reach = Reach { least: 256 * 1024, most: 8 << 20, pass_over: 2 << 20 };
-/// An answer that takes longer comes from far away. A disk that has to move its head stays below.
+/// A slower answer comes from a remote source. A disk that has to move its head is faster.
 const FAR: Duration = Duration::from_millis(15);
-/// Longest name or PAX record list we take; GNU tar and libarchive never write more.
+/// Maximum length of a name or PAX record list; GNU tar and libarchive never write more.
 const MAX_EXTENSION: u64 = 1 << 20;
-/// Zeros after an end mark are looked at in pieces of this.
+/// Zeros after an end mark are checked in pieces of this size.
 const ZEROS: usize = 64 * 1024;
 
 struct Reach {
@@ -30,18 +31,18 @@ pub(super) struct Member {
     pub(super) name: String,
     /// Empty for a hard link.
     pub(super) data: Range<u64>,
-    /// The member, further up, whose bytes a hard link means.
+    /// Name of the earlier member that a hard link refers to.
     pub(super) link: Option<String>,
-    /// Whether it is the first after an end mark: of a tar that was appended to another.
+    /// Whether it is the first member after an end mark, in a tar that was appended to another.
     pub(super) appended: bool,
 }
 
-/// What is wrong with a tar, and at which byte.
+/// What is wrong with a tar, and at which offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TarFault {
     pub(super) offset: u64,
     pub(super) reason: String,
-    /// Whether a sample has two members of one name.
+    /// Whether the fault is two members of the same name in one sample.
     pub(super) twice: bool,
 }
 
@@ -49,12 +50,12 @@ fn fault(offset: u64, reason: impl Into<String>) -> TarFault {
     TarFault { offset, reason: reason.into(), twice: false }
 }
 
-/// Where the bytes of a tar come from. It is asked for ever later places.
+/// The source of a tar's bytes. Offsets of successive calls only increase.
 pub(super) trait TarBytes {
     /// The bytes at `offset`: `length` of them, or fewer if the tar ends there.
     fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String>;
 
-    /// Whether there are bytes up to `end`. Bytes before `end` are not asked for again.
+    /// Whether there are bytes up to `end`. Bytes before `end` are not requested again.
     fn reaches(&mut self, end: u64) -> Result<bool, String>;
 }
 
@@ -72,22 +73,22 @@ impl<B: TarBytes> TarBytes for &mut B {
 pub(super) struct TarReader<B> {
     bytes: B,
     position: u64,
-    /// TarHeader and end of the last member, which is not known to be there in full yet.
+    /// Offsets of the header and the end of the last member, which is not known to be complete yet.
     unchecked: Option<(u64, u64)>,
     global: Extension,
-    /// Whether the file just ends, without the two blocks of zeros that should close a tar.
+    /// Whether the file ends without the two blocks of zeros that close a tar.
     pub(super) unterminated: bool,
-    /// Members that are no files: symbolic links, devices, pipes; folders are not counted.
+    /// Number of members that are not files: symbolic links, devices, pipes; folders are not counted.
     pub(super) special: u64,
-    /// Where bytes begin, after the end mark, that are no further tar.
+    /// Offset of bytes after the end mark that are not another tar.
     pub(super) trailing: Option<u64>,
     appended: bool,
-    /// Whether the header just read is the first after an end mark: what was said before does not hold for it.
+    /// Whether the last header is the first after an end mark: earlier global headers do not apply to it.
     anew: bool,
     done: bool,
 }
 
-/// What headers before a member say about it.
+/// What extended headers before a member say about it.
 #[derive(Debug, Default, Clone)]
 struct Extension {
     path: Option<String>,
@@ -106,7 +107,7 @@ impl<B: TarBytes> TarReader<B> {
         TarReader::starting_at(bytes, 0)
     }
 
-    /// A walk that begins at the header at `position`.
+    /// Starts at the header at `position`.
     pub(super) fn starting_at(bytes: B, position: u64) -> Self {
         TarReader {
             bytes,
@@ -122,8 +123,8 @@ impl<B: TarBytes> TarReader<B> {
         }
     }
 
-    /// The next regular file, or `None` at the end. That a member is there to its last byte is known when the next
-    /// one was asked for: a compressed tar can only be read forwards, and [`peek`](Self::peek) comes first.
+    /// The next regular file, or `None` at the end. Whether a member is complete is checked when the next one is
+    /// requested: a compressed tar can only be read forwards, and [`peek`](Self::peek) comes first.
     pub(super) fn next_member(&mut self) -> Result<Option<Member>, TarFault> {
         self.check_last()?;
         let mut extension = self.global.clone();
@@ -135,7 +136,7 @@ impl<B: TarBytes> TarReader<B> {
             }
             let size = extension.size.filter(|_| !is_extension(header.kind)).unwrap_or(header.size);
             let data = extent(at, size, header.kind)?;
-            self.position = next_block(&data).ok_or_else(|| fault(at, "a member reaches past all bounds"))?;
+            self.position = next_block(&data).ok_or_else(|| fault(at, "a member's size is out of range"))?;
             match header.kind {
                 b'L' => extension.path = Some(text_of(trim_nul(&self.content(&data)?))),
                 b'x' => read_pax(&self.content(&data)?, data.start, &mut extension)?,
@@ -177,12 +178,12 @@ impl<B: TarBytes> TarReader<B> {
         Member { name, data, link, appended: std::mem::take(&mut self.appended) }
     }
 
-    /// The first bytes of the member that [`next_member`](Self::next_member) just gave.
+    /// The first bytes of the member that [`next_member`](Self::next_member) just returned.
     pub(super) fn peek(&mut self, member: &Member, length: usize) -> Result<&[u8], TarFault> {
         self.bytes.look(member.data.start, length).map_err(|reason| fault(member.data.start, reason))
     }
 
-    /// The source of the bytes, after the walk.
+    /// Returns the source of the bytes.
     pub(super) fn into_bytes(self) -> B {
         self.bytes
     }
@@ -234,7 +235,7 @@ impl<B: TarBytes> TarReader<B> {
         TarHeader::parse(block).map(Some).map_err(|reason| fault(at, reason))
     }
 
-    /// After the zeros that begin at `at`: where another tar begins (`cat a.tar b.tar`), if one does.
+    /// The offset of another tar after the zeros that begin at `at` (`cat a.tar b.tar`), if there is one.
     fn after_end(&mut self, mut at: u64) -> Result<Option<u64>, TarFault> {
         loop {
             let piece = self.bytes.look(at, ZEROS).map_err(|reason| fault(at, reason))?;
@@ -258,14 +259,14 @@ impl<B: TarBytes> TarReader<B> {
     }
 }
 
-/// Where the data of the member with a header at `at` lie. Links, devices and folders have none whatever their size
-/// says, as Python's tarfile has it.
+/// Range of the data of the member with a header at `at`. Links, devices and folders have none, whatever their size
+/// field says, as in Python's tarfile.
 fn extent(at: u64, size: u64, kind: u8) -> Result<Range<u64>, TarFault> {
     let start = at + BLOCK;
     let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
-    // Half of all numbers stay free, so that adding a header or padding later cannot run over.
+    // Half of the range of `u64` stays free, so that adding a header or padding later cannot overflow.
     let end = start.checked_add(size).filter(|end| *end <= u64::MAX / 2);
-    Ok(start..end.ok_or_else(|| fault(at, "truncated: a member reaches past all bounds"))?)
+    Ok(start..end.ok_or_else(|| fault(at, "truncated: a member's size is out of range"))?)
 }
 
 /// An object's bytes through a window that is read ahead while members are small.
@@ -273,7 +274,7 @@ pub(super) struct Window<'a> {
     object: &'a dyn Object,
     bytes: Vec<u8>,
     start: u64,
-    /// How much the last read asked for.
+    /// Size of the last read.
     ahead: u64,
     far: bool,
 }
@@ -285,7 +286,7 @@ impl<'a> Window<'a> {
 
     fn fill(&mut self, offset: u64, length: u64) -> Result<(), String> {
         let reach = if self.far { DISTANT } else { NEAR };
-        // A jump past the window: members are large here, and reading ahead would read them all.
+        // After a jump past the window, members are large, and reading ahead would read all of them.
         let near = offset < self.start + self.bytes.len() as u64 + reach.pass_over;
         self.ahead = if near { (self.ahead * 4).clamp(reach.least, reach.most) } else { reach.least };
         let size = self.ahead.max(length).min(self.object.size() - offset);
@@ -366,7 +367,7 @@ fn checksum_matches(block: &[u8]) -> bool {
 /// An octal number ended by a space or zero, or a base-256 number with the top bit set.
 fn number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
-        // 0xff starts a negative number, which no size can be.
+        // 0xff starts a negative number, which cannot be a size.
         if field[0] != 0x80 {
             return None;
         }
@@ -385,7 +386,8 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// PAX records: `length key=value\n`, the length counting itself.
+/// PAX records: `length key=value
+/// `; the length includes its own digits.
 fn read_pax(mut records: &[u8], offset: u64, into: &mut Extension) -> Result<(), TarFault> {
     while !records.is_empty() && records[0] != 0 {
         let bad = || fault(offset, "a damaged PAX header");
@@ -417,7 +419,7 @@ mod tests {
     use super::*;
     use crate::source::{MemorySource, Source};
 
-    /// A header with the right checksum, whatever else is in it.
+    /// A header with the right checksum, whatever else it contains.
     fn sealed(mut block: Vec<u8>) -> Vec<u8> {
         block.resize(BLOCK as usize, 0);
         block[148..156].copy_from_slice(b"        ");

@@ -1,11 +1,11 @@
-//! Arrays in webdataset's `.ten` form: chunks of `~TenBin~`, a length, the bytes, zeros up to 64; one chunk describes
-//! an array, the next holds its elements.
+//! Arrays in webdataset's `.ten` format: chunks of `~TenBin~`, a length, the bytes, zeros up to 64. One chunk
+//! describes an array, the next contains its elements.
 
 use crate::sample::{DType, MAX_DIMENSIONS, SampleBuffer, Value};
 
 const MAGIC: &[u8; 8] = b"~TenBin~";
 
-/// Makes an array value of the file at `range` of the buffer, which must hold one array.
+/// Makes an array value from the file at `range` of the buffer, which must contain one array.
 pub(super) fn parse(range: std::ops::Range<usize>, buffer: &SampleBuffer) -> Result<Value, String> {
     let file = buffer.bytes(&range);
     let (header, next) = chunk(file, 0)?;
@@ -29,7 +29,7 @@ pub(super) fn parse(range: std::ops::Range<usize>, buffer: &SampleBuffer) -> Res
     let mut length = dtype.size() as u64;
     for (at, side) in shape[..dimensions].iter_mut().enumerate() {
         *side = number(3 + at)?;
-        length = length.checked_mul(*side).ok_or("an array larger than all memory")?;
+        length = length.checked_mul(*side).ok_or("an array that does not fit in memory")?;
     }
     if length != data.len() as u64 {
         return Err(format!("an array of {length} bytes in {}", data.len()));
@@ -38,7 +38,7 @@ pub(super) fn parse(range: std::ops::Range<usize>, buffer: &SampleBuffer) -> Res
     Ok(Value::Array { dtype, dimensions: dimensions as u8, shape, bytes })
 }
 
-/// The content of the chunk at `at`, and where the next one begins.
+/// The content of the chunk at `at`, and the offset of the next one.
 fn chunk(file: &[u8], at: usize) -> Result<(std::ops::Range<usize>, usize), String> {
     let head = file.get(at..at + 16).ok_or("the .ten file is cut off")?;
     if head[..8] != *MAGIC {

@@ -1,4 +1,4 @@
-//! The format as a whole.
+//! Tests of the whole format.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use crate::format::conformance;
 use crate::sample::{FieldSet, Kind, SampleBuffer, Value};
 use crate::source::{LocalSource, MemorySource};
 
-/// A ustar header as Python's tarfile writes it.
+/// A ustar header like those of Python's tarfile.
 fn header(name: &str, size: usize) -> [u8; 512] {
     let mut block = [0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
@@ -194,7 +194,7 @@ fn gzipped_members_are_unpacked_and_pickles_marked() {
 
 #[test]
 fn a_bomb_is_refused() {
-    // zstd packs zeros 30,000 to 1; the tar is one member of 2 GiB.
+    // zstd compresses zeros 30,000 to 1; the tar is one member of 2 GiB.
     let mut packed = pack(Some(Packing::Zstd), &header("a.bin", 2 << 30));
     let zeros = pack(Some(Packing::Zstd), &vec![0; 64 << 20]);
     (0..33).for_each(|_| packed.extend_from_slice(&zeros));
@@ -202,7 +202,7 @@ fn a_bomb_is_refused() {
     assert!(message.contains("refused"), "{message}");
 }
 
-/// Several frames, so that there are restarts; samples at random must not notice.
+/// Several frames, so that there are restarts; random reads must give the same bytes.
 #[test]
 fn packed_shards_are_read_at_random() {
     let image =
@@ -250,14 +250,14 @@ fn a_saved_index_is_used_and_changed_shards_are_noticed() {
     let open = || open(&Target::Folder(Arc::new(LocalSource::new(&data))), &options(folder.path()));
     let first = open().unwrap().fingerprint();
     assert_eq!(fs::read_dir(folder.path().join("index")).unwrap().count(), 1);
-    // Damage that only a scan would notice, behind the index's back: same length, same time.
+    // Damage that only a scan would notice: the file keeps its length and time, so the saved index is used.
     let time = fs::metadata(data.join("a.tar")).unwrap().modified().unwrap();
     let mut broken = shard(b'a');
     broken[148] ^= 1;
     fs::write(data.join("a.tar"), &broken).unwrap();
     fs::File::options().write(true).open(data.join("a.tar")).unwrap().set_modified(time).unwrap();
     assert_eq!(open().unwrap().fingerprint(), first);
-    // The other shard changes: it alone is scanned.
+    // The other shard changes: only that one is scanned.
     write_old(&data.join("b.tar"), &shard(b'B'), 50);
     let after = open().unwrap();
     assert_ne!(after.fingerprint(), first);
@@ -286,7 +286,7 @@ fn dalis_index_is_used_if_it_fits() {
     let indexed = with(good).unwrap();
     assert_eq!((indexed.len(), indexed.problems().len()), (2, 0));
     assert_eq!(indexed.fingerprint(), scanned.fingerprint());
-    // Only a scan reads labels: that they are not known shows that there was none.
+    // Only a scan reads labels: that they are unknown shows that there was no scan.
     assert_eq!((indexed.int_value(1, 1), scanned.int_value(1, 1)), (None, Some(2)));
     assert_eq!(read(&*indexed, 1, "cls").unwrap().0, Value::Int(2));
     for bad in [
@@ -446,7 +446,7 @@ fn tars_one_after_the_other_are_read_to_the_end() {
     let one = tar_of(&[("a.txt", b"1"), ("b.txt", b"2")]);
     let mut padded = one.clone();
     padded.resize(padded.len() + 90 * 1024, 0);
-    // The second begins with the key the first ends with.
+    // The second tar begins with the last key of the first.
     let two = tar_of(&[("b.txt", b"3"), ("c.txt", b"4")]);
     for first in [one, padded] {
         for packing in [None, Some(Packing::Gzip), Some(Packing::Xz)] {
@@ -462,11 +462,11 @@ fn bytes_after_the_end_mark_are_told() {
     let tar = [&tar_of(&[("a.txt", b"1")])[..], &[7; 700]].concat();
     let set = open_bytes(tar).unwrap();
     assert_eq!(set.len(), 1);
-    assert!(warned(&*set, "byte 2048: what follows the end mark is no tar"), "{:?}", set.warnings());
+    assert!(warned(&*set, "byte 2048: what follows the end mark is not a tar"), "{:?}", set.warnings());
     assert!(open_bytes(tar_of(&[("a.txt", b"1")])).unwrap().warnings().is_empty());
 }
 
-/// As `tar cf x.tar .` has a folder: in no order.
+/// The order of a folder in `tar cf x.tar .`: unsorted.
 #[test]
 fn members_that_lie_apart_are_joined_by_key() {
     let tar = tar_of(&[
@@ -484,7 +484,7 @@ fn members_that_lie_apart_are_joined_by_key() {
     assert_eq!([0, 1, 2].map(|n| set.int_value(n, classes)), [Some(7), Some(8), Some(9)]);
     assert!(!set.schema().fields[classes].optional);
     assert!(warned(&*set, "3 parts of samples"), "{:?}", set.warnings());
-    // An index that counts the runs as samples has its way.
+    // An index that counts the runs as samples takes precedence.
     let index = |samples: u64| {
         let json = format!(
             r#"{{"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": [{{"url": "a.tar", "nsamples": {samples}}}]}}"#
@@ -531,7 +531,10 @@ fn hard_links_are_the_member_they_mean() {
         assert_eq!(texts(&*set, "txt"), ["same"; 3], "{packing:?}");
         let classes = set.schema().position("cls").unwrap();
         assert_eq!([0, 1, 2].map(|n| set.int_value(n, classes)), [Some(5), Some(5), None]);
-        assert!(warned(&*set, "1 hard links lead to no member") && warned(&*set, "1 symbolic links"));
+        assert!(
+            warned(&*set, "1 hard links do not refer to an earlier member")
+                && warned(&*set, "1 symbolic links")
+        );
     }
 }
 

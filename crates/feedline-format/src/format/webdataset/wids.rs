@@ -1,5 +1,5 @@
-//! `wids` index files: a JSON list of shards with the number of samples in each. Ours also say what the fields were
-//! called and what they held before they became suffixes.
+//! `wids` index files: a JSON list of shards with the number of samples in each. Ours also contain the names and
+//! kinds of the fields before they became suffixes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{FieldSpec, Kind};
 use crate::source::Source;
 
-/// The name of the index that exports write and that opening a folder looks for.
+/// Name of the index that exports write, and that is read when a folder is opened.
 pub(super) const INDEX_NAME: &str = "wids.json";
 /// The value of `__kind__`.
 pub(super) const KIND: &str = "wids-shard-index-v1";
-/// A larger one is no list of shards.
+/// A larger file is not a list of shards.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The file.
@@ -32,7 +32,7 @@ pub(super) struct Index {
     datasets: Vec<Index>,
     #[serde(default)]
     source_url: Option<String>,
-    /// Ours.
+    /// Only in files that feedline wrote.
     #[serde(default)]
     pub(super) feedline: Option<Layout>,
 }
@@ -66,14 +66,14 @@ pub(super) struct LayoutField {
 }
 
 impl Layout {
-    /// The field that members with this suffix belong to, and what they hold.
+    /// The field that members with this suffix belong to, and their content.
     pub(super) fn find(&self, suffix: &str) -> Option<(usize, Content, bool)> {
         let at = self.fields.iter().position(|field| field.suffixes.iter().any(|s| s == suffix))?;
         let spec = &self.fields[at].spec;
         let (content, gzipped) = Content::of(suffix);
         let content =
             if spec.kind == Kind::Float && content == Content::Json { Content::Float } else { content };
-        // A layout that says something else than the suffix is not one that we wrote.
+        // A layout that contradicts the suffix was not written by feedline.
         (content.kind() == spec.kind).then_some((at, content, gzipped))
     }
 }
@@ -93,14 +93,14 @@ pub(super) fn read(source: &dyn Source, name: &str) -> Result<Option<Index>> {
     let mut bytes = vec![0; size as usize];
     object.read_at(0, &mut bytes)?;
     let Ok(index) = serde_json::from_slice::<Index>(&bytes) else { return Ok(None) };
-    // The kind came later than the version.
+    // `__kind__` was added after the version.
     let ours = index.kind.as_deref() == Some(KIND) || (index.kind.is_none() && index.wids_version == Some(1));
     Ok((ours && (!index.shardlist.is_empty() || !index.datasets.is_empty())).then_some(index))
 }
 
 impl Index {
-    /// The shards, named relative to the root of `source`, in which the index is called `name`. If the index lists
-    /// several data sets, `split` says which; without it, all.
+    /// The shards of the index `name`, with names relative to the root of `source`. If the index lists several data
+    /// sets, `split` chooses one; without it, all.
     pub(super) fn shards(
         &self,
         source: &dyn Source,
@@ -122,7 +122,7 @@ impl Index {
             let base = set.base.as_deref().or(self.base.as_deref()).unwrap_or(folder);
             for shard in &set.shardlist {
                 let url = locate(source.uri(), base, &shard.url).ok_or_else(|| {
-                    let reason = format!("its shard {} lies elsewhere", shard.url);
+                    let reason = format!("its shard {} is outside this folder", shard.url);
                     Error::data(place(), reason).with_hint("open the shards by a list of their urls")
                 })?;
                 found.push(ListedShard { url, ..shard.clone() });
@@ -155,7 +155,7 @@ fn locate(root: &str, base: &str, url: &str) -> Option<String> {
     (!outside).then(|| normal(relative)).flatten()
 }
 
-/// Without `.` and `..`; `None` if it leads above the root.
+/// Removes `.` and `..`; `None` if the path leads above the root.
 fn normal(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.split('/') {

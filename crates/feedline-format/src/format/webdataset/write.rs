@@ -1,5 +1,5 @@
-//! Writing WebDataset shards: ustar members `key.suffix`, the same bytes every time, and a `wids.json` that lists the
-//! shards and remembers what suffixes cannot say (names of fields, floats, classes).
+//! Writes WebDataset shards: ustar members `key.suffix`, the same bytes every time, and a `wids.json` that lists the
+//! shards and keeps what suffixes cannot express (names of fields, floats, classes).
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -15,9 +15,9 @@ use crate::field::Carrier;
 use crate::sample::{FieldSpec, ImageEncoding, Kind, SampleBuffer, Schema, Value};
 
 const BLOCK: usize = 512;
-/// webdataset's authors advise shards of about a gigabyte.
+/// webdataset's authors recommend shards of about a gigabyte.
 const SHARD_BYTES: u64 = 1_000_000_000;
-/// What images may be, by their first bytes. Bytes of no known image go under the first.
+/// Suffixes of images, found from their first bytes. An unknown image gets the first one.
 const IMAGE_SUFFIXES: [&str; 9] = ["jpg", "png", "webp", "gif", "bmp", "tif", "avif", "ppm", "pgm"];
 
 /// Writes tar shards.
@@ -95,11 +95,11 @@ impl Exporter for WebDatasetExporter {
     }
 }
 
-/// Which suffix a field's members get.
+/// The suffix of each field's members.
 #[derive(Debug)]
 struct Naming {
     key: Option<usize>,
-    /// For each field: the suffix, or for images what comes before the suffix of the image's own kind.
+    /// For each field: the suffix, or for images the part before the suffix of the image's own format.
     suffixes: Vec<Option<Suffix>>,
 }
 
@@ -141,7 +141,7 @@ impl Naming {
         Ok(Naming { key, suffixes })
     }
 
-    /// The text field `key` is no member: it is what members of a sample have in common.
+    /// The text field `key` is not a member: it is the common part of the names of a sample's members.
     fn key_field(schema: &Schema) -> Option<usize> {
         schema.position("key").filter(|at| schema.fields[*at].kind == Kind::Text)
     }
@@ -156,9 +156,8 @@ impl Suffix {
     }
 }
 
-/// The inverse of what reading does: `image` and `label` are what the only image and the only class are called when
-/// they are read, so they become `jpg` and `cls` again. A name that already says what it is stays. All others get an
-/// ending that says it.
+/// The inverse of reading: when read, the only image is called `image` and the only class `label`, so they become
+/// `jpg` and `cls` again. A name that already has a fitting extension stays. All others get one.
 fn suffix_of(field: &FieldSpec, schema: &Schema) -> Suffix {
     let only = |kind: Kind| schema.fields.iter().filter(|f| f.kind == kind).count() == 1;
     let lower = field.name.to_lowercase();
@@ -199,12 +198,12 @@ fn image_suffix(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// One shard being written.
+/// Writes one shard.
 struct Writer<'a> {
     out: &'a mut dyn Write,
     naming: Naming,
     last_key: Option<String>,
-    /// Suffix, field, and where the bytes are: in the sample (or, for numbers and headers, in `scratch`, then there).
+    /// Suffix, field, and range of the bytes in `scratch` (numbers and headers); the sample's own bytes follow.
     members: Vec<(String, usize, std::ops::Range<usize>)>,
     scratch: Vec<u8>,
 }
@@ -290,7 +289,8 @@ fn text_of(value: &Value, scratch: &mut Vec<u8>) -> Result<Option<std::ops::Rang
             match number {
                 n if n.is_nan() => write!(scratch, "NaN"),
                 n if n.is_infinite() => write!(scratch, "{}Infinity", if *n < 0.0 { "-" } else { "" }),
-                // Rust's shortest text that reads back as the same number; with a point, so that Python gives a float.
+                // Rust's shortest text that reads back as the same number; with a point, so that Python reads a
+                // float.
                 n => write!(scratch, "{n:?}"),
             }
             .expect(room);
@@ -299,9 +299,7 @@ fn text_of(value: &Value, scratch: &mut Vec<u8>) -> Result<Option<std::ops::Rang
         Value::Bytes(range) => range.clone(),
         Value::Image { bytes, meta, .. } => {
             if !matches!(meta.encoding, ImageEncoding::File | ImageEncoding::Jpeg) {
-                return Err(
-                    "the picture is stored as pixels or coefficients, not as an image file".to_owned()
-                );
+                return Err("the image is stored as pixels or coefficients, not as an image file".to_owned());
             }
             bytes.clone()
         }
@@ -321,7 +319,7 @@ fn write_member(out: &mut dyn Write, name: &str, head: &[u8], rest: &[u8]) -> io
         out.write_all(record.as_bytes())?;
         pad(out, record.len() as u64)?;
     }
-    // Readers that know no PAX see a short name.
+    // Readers without PAX support see a short name.
     let (folder, base) = parts.unwrap_or(("", "long"));
     write_header(out, folder, base, length, b'0')?;
     out.write_all(head)?;
@@ -342,7 +340,8 @@ fn divide(name: &str) -> Option<(&str, &str)> {
     Some((&name[..slash], &name[slash + 1..]))
 }
 
-/// `length key=value\n`, where the length counts its own digits.
+/// `length key=value
+/// `; the length includes its own digits.
 fn pax_record(key: &str, value: &str) -> String {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -362,7 +361,7 @@ fn write_header(out: &mut dyn Write, folder: &str, name: &str, size: u64, kind: 
     if size < 1 << 33 {
         put(124, format!("{size:011o}\0").as_bytes());
     } else {
-        // Eleven octal digits end at 8 GiB; then the number is binary, as GNU tar has it and everybody reads.
+        // Eleven octal digits end at 8 GiB. Beyond, the number is binary, as in GNU tar; every reader knows that.
         put(124, &[0x80, 0, 0, 0]);
         put(128, &size.to_be_bytes());
     }
