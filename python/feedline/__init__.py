@@ -77,11 +77,11 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What there is to use: the rest of the package is its own business."""
+    """The public names; everything else in the package is private."""
     return sorted(__all__)
 
 
-# Where users find a class is where it says it is, in `help`, in errors and in pickles.
+# A class's `__module__` is the module where users find it: in `help`, in errors and in pickles.
 for _name in __all__:
     if isinstance(globals()[_name], type) and globals()[_name].__module__ != "feedline.errors":
         globals()[_name].__module__ = __name__

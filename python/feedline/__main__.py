@@ -1,4 +1,4 @@
-"""`python -m feedline`: the command line, the very one of the Rust binary."""
+"""`python -m feedline`: the same command line as the Rust binary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 def _located(uris: list[str], options: dict[str, str], split: str | None) -> tuple[list[str], dict[str, str]]:
-    """What `hf://` uris name, as the command takes it."""
+    """Resolves `hf://` uris for the command line."""
     from ._hub import located  # noqa: PLC0415 - only for these
     from ._opening import settings  # noqa: PLC0415
 
@@ -21,7 +21,7 @@ def _located(uris: list[str], options: dict[str, str], split: str | None) -> tup
 
 def main() -> int:
     """Runs the command line with this process's arguments."""
-    # The engine waits without the interpreter; Ctrl-C must reach it as the plain signal.
+    # The engine waits without the interpreter, so Ctrl-C must reach it as a plain signal.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.argv[1:2] == ["simulate"]:
         from .simulate import main as simulate  # noqa: PLC0415 - only for this command

@@ -1,4 +1,4 @@
-"""The device half: what the engine draws, done by torch to tensors wherever they are."""
+"""Device-side augmentation: the engine draws the parameters, torch applies them to tensors on any device."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["Augment"]
 
 
 class Augment:
-    """The draws of the engine, applied by torch to a batch of images on whatever device they are.
+    """Applies the engine's draws with torch to a batch of images on any device.
 
     `ops` is a list of `feedline.transforms`. `images` is `[B, 3, H, W]`, bytes or floats from 0 to 1; the result is
-    float32. What is drawn for each image depends on (seed, epoch, index) as in a loader. Images are treated one by one,
-    in floats: values are not rounded to 8 bits after each step, so that results are within a few levels of the
-    engine's (`docs/targets.md` has the tolerance of each). There is no state to save. Nobody has run it on a GPU yet.
+    float32. The draws for each image depend on (seed, epoch, index), as in a loader. Images are processed one by one,
+    in floats: values are not rounded to 8 bits after each step, so results are within a few levels of the
+    engine's (`docs/targets.md` lists the tolerance of each). There is no state to save. It has not been run on a GPU
+    yet.
 
     >>> import torch
     >>> from feedline import transforms as T
@@ -35,7 +36,7 @@ class Augment:
         self._text = json.dumps(specs("Augment", ops))
 
     def params(self, size: tuple[int, int], index: Any, *, epoch: int = 0, seed: int = 0) -> list[dict[str, Any]]:
-        """What is drawn for images of this height and width."""
+        """The parameters drawn for images of this height and width."""
         most = 2**64 - 1
         samples = [int(number) for number in (index.tolist() if hasattr(index, "tolist") else index)]
         origin = (whole("seed", seed, 0, most), whole("epoch", epoch, 0, most))
@@ -55,24 +56,24 @@ class Augment:
         different = next((image.shape for image in made if image.shape != made[0].shape), None)
         if different is not None:
             raise OptionError(
-                f"Augment: images of {tuple(made[0].shape)} and {tuple(different)} are no batch; crop them"
+                f"Augment: images of {tuple(made[0].shape)} and {tuple(different)} cannot form a batch; crop them"
             )
         return torch.stack(made)
 
 
 def done(image: Any, params: Mapping[str, Any]) -> Any:
-    """One image `[3, H, W]` of floats from 0 to 1, with everything done that `params` say."""
+    """Applies `params` to one image `[3, H, W]` of floats from 0 to 1."""
     import torch  # noqa: PLC0415 - optional, imported only where used
 
     if params.get("opposed") is not None:
-        raise OptionError("Augment: opponent channels are made by the engine alone")
+        raise OptionError("Augment: opponent channels are only available in the engine")
     after = [action for action in params["actions"] if action["do"] == "Erase" and action.get("floats")]
     for action in params["actions"]:
         if any(action is late for late in after):
             continue
         name = action["do"]
         if name not in _DEEDS:
-            raise OptionError(f"Augment: {name} is done by the engine alone; torch's part knows {', '.join(_DEEDS)}")
+            raise OptionError(f"Augment: {name} is only available in the engine; available here: {', '.join(_DEEDS)}")
         image = _DEEDS[name](torch, image, action)
     if params["channels"] == 1:
         image = image[:1]
@@ -100,13 +101,13 @@ def _resize(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     if mode == "nearest":
         return torch.nn.functional.interpolate(image[None], size, mode="nearest-exact")[0]
     if mode not in ("bilinear", "bicubic"):
-        raise OptionError(f"Augment: {mode} resizing is done by the engine alone")
+        raise OptionError(f"Augment: {mode} resizing is only available in the engine")
     found = torch.nn.functional.interpolate(image[None], size, mode=mode, antialias=True, align_corners=False)[0]
     return found.clamp(0, 1)
 
 
 def _grid(torch: Any, image: Any, places: Any, action: Mapping[str, Any], outside: str = "zeros") -> Any:
-    """Pixels at other places: `places` is `[H, W, 2]`, counted in pixels from the upper left corner."""
+    """Samples pixels at `places`, `[H, W, 2]` in pixels from the upper left corner."""
     _, height, width = image.shape
     scale = places.new_tensor([2 / width, 2 / height])
     grid = (places * scale - 1)[None]
@@ -147,7 +148,7 @@ def _sample(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     if whence["kind"] == "Map":
         return _mapped(torch, image, whence["coefficients"], action, outside)
     if whence["kind"] != "Lens":
-        raise OptionError("Augment: elastic fields are made by the engine alone")
+        raise OptionError("Augment: elastic fields are only available in the engine")
     height, width = action["height"], action["width"]
     (sx, sy), k = whence["shift"], whence["distortion"]
     x, y = _middles(torch, image, height, width)
@@ -260,7 +261,7 @@ def _blur(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
 
 
 def _box_blur(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
-    """Pillow's Gaussian: three boxes of fractional width, edges repeated."""
+    """Pillow's Gaussian blur: three boxes of fractional width, edges repeated."""
     sigma = float(action["radius"])
     length = math.sqrt(12 * sigma * sigma / 3 + 1)
     low = math.floor((length - 1) / 2)
@@ -280,7 +281,7 @@ def _box_blur(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
 
 def _erase(_: Any, image: Any, action: Mapping[str, Any]) -> Any:
     if action.get("noise") is not None:
-        raise OptionError("Augment: a box of noise is made by the engine alone")
+        raise OptionError("Augment: a box of noise is only available in the engine")
     top, left, height, width = (action[name] for name in ("top", "left", "height", "width"))
     value = image.new_tensor(action["value"][: image.shape[0]]).view(-1, 1, 1)
     image = image.clone()

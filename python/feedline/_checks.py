@@ -1,6 +1,6 @@
-"""Arguments, checked and made plain: every wrong one is an error with its name, its value and what is allowed.
+"""Argument checks: every wrong argument is an error with its name, its value and what is allowed.
 
-NumPy's and torch's numbers are numbers here; text is never one, and neither is `True`.
+Numbers of NumPy and torch are accepted; text and `True` are not numbers.
 
 >>> import numpy as np
 >>> whole("batch_size", np.int64(8), low=1)
@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 LARGEST = 2**63 - 1
-"""The largest number that any argument may be, unless it says less."""
+"""The largest number accepted by any argument without a limit of its own."""
 
 _LONGEST = 100
 _WRONG = (TypeError, ValueError, OverflowError, RuntimeError, AttributeError)
 
 
 def shown(value: object) -> str:
-    """A value for an error message: short, whatever it is."""
+    """A short form of any value for an error message."""
     try:
         words = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 - whatever a foreign __repr__ raises
@@ -90,7 +90,7 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
 
 
 def numbers(value: Any) -> list[Any]:
-    """The elements of a list, tuple or array of numbers, or one number as a list of one; of anything else, nothing."""
+    """The elements of a list, tuple or array of numbers, or one number as a list; an empty list for anything else."""
     if isinstance(value, (str, bytes, bytearray, Mapping)) or value is None:
         return []
     if getattr(value, "ndim", None) == 0 or not isinstance(value, Iterable):
@@ -128,7 +128,7 @@ def text(name: str, value: Any) -> str:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """A list of strings. One string is none: its letters would be taken for names."""
+    """A list of strings. A single string is refused: its letters would be treated as names."""
     found = listed(name, value, "a list of strings")
     if not all(_is_text(each) for each in found):
         refuse(name, value, "a list of strings")
@@ -136,7 +136,7 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 def listed(name: str, value: Any, allowed: str) -> list[Any]:
-    """The elements of anything that can be iterated, except of text and mappings."""
+    """The elements of any iterable, except text and mappings."""
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
         refuse(name, value, allowed)
     try:
@@ -146,7 +146,7 @@ def listed(name: str, value: Any, allowed: str) -> list[Any]:
 
 
 def mapping(name: str, value: Any, allowed: str) -> dict[str, Any]:
-    """A dict by names; `None` is an empty one."""
+    """A dict with string keys; `None` is an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(_is_text(key) for key in value):
@@ -155,7 +155,7 @@ def mapping(name: str, value: Any, allowed: str) -> dict[str, Any]:
 
 
 def place(name: str, value: Any, count: int, of: str) -> int:
-    """One of `count` places, counted from 0, or backwards from -1."""
+    """A valid index below `count`; negative ones count backwards from -1."""
     try:
         number = whole(name, value, low=-LARGEST)
     except OptionError:
@@ -167,7 +167,7 @@ def place(name: str, value: Any, count: int, of: str) -> int:
 
 
 def part(name: str, value: slice, count: int) -> range:
-    """The places that a slice picks."""
+    """The indices that a slice selects."""
     try:
         return range(*value.indices(count))
     except _WRONG:
@@ -185,7 +185,7 @@ def path(name: str, value: Any) -> str:
 
 
 def maybe(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """The same check, and `None` is allowed."""
+    """The same check, with `None` allowed."""
 
     def checked(name: str, value: Any) -> Any:
         return None if value is None else check(name, value)
@@ -194,7 +194,7 @@ def maybe(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a string that can be written down; half a surrogate pair cannot."""
+    """Whether it is a string that can be encoded; half a surrogate pair cannot."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

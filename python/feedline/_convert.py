@@ -33,10 +33,10 @@ def convert(
     """Writes `source` as another system's files and opens them.
 
     `to` is `"webdataset"`, `"mds"`, `"litdata"`, `"beton"`, `"parquet"` or `"pack"`; the destination is a new or empty
-    folder (for `beton` a file), or a prefix such as `s3://bucket/train`. Stored bytes and values are kept as they are.
-    Converting is parallel and crash-safe: killed at any moment, the same call goes on with the files that are missing,
-    and the result is the same to the byte. Over its own finished result there is nothing to do: a file
-    `.feedline-done.json` in the folder, or beside a single file, tells what it was made from.
+    folder (for `beton` a file), or a prefix such as `s3://bucket/train`. Stored bytes and values are not changed.
+    Converting is parallel and crash-safe: after an interruption, the same call writes the files that are missing,
+    and the result is the same to the byte. A finished result is not written again: a file
+    `.feedline-done.json` in the folder, or beside a single file, records its source.
     `storage_options` are the destination's, `source_storage_options` the source's.
 
     >>> import feedline as fl

@@ -1,4 +1,4 @@
-"""Samples by number, and several data sets as one: what [`open`][feedline.open] gives."""
+"""Data sets: samples by number, concatenated or mixed data sets. [`open`][feedline.open] returns one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Dataset", "Mix", "concat", "mix", "refuse_mix"]
 
 
 class Dataset:
-    """Samples by number. Made by [`open`][feedline.open], [`pack`][feedline.pack] and [`concat`][feedline.concat].
+    """Samples by number. Returned by [`open`][feedline.open], [`pack`][feedline.pack] and [`concat`][feedline.concat].
 
     Cheap to copy, picklable, safe to share between threads. `ds[i]` is a dict; images are `bytes` unless
     [`decoded`][feedline.Dataset.decoded] is used.
@@ -37,10 +37,10 @@ class Dataset:
 
     @property
     def _core(self) -> _feedline.Dataset:
-        """The data set behind this one, opened anew in a forked child.
+        """The engine's data set, reopened in a forked child.
 
-        The child has none of the parent's threads, but all locks as they were at the fork: one that a thread held
-        would be held for ever. So nothing is touched but the description, which nobody locks.
+        The child has none of the parent's threads, but all locks are as they were at the fork: one held by a thread
+        would stay locked for ever. So only the description is used, which has no lock.
         """
         if self._process != os.getpid():
             self._opened = _feedline.Dataset.from_spec(self._opened.spec())
@@ -62,7 +62,7 @@ class Dataset:
     def __getitem__(self, index: int | slice | str) -> Any:
         """A sample by number, a part by slice (`ds[0:3]`, a data set), or one field of all samples by name.
 
-        A field is an array where it holds numbers, else a list.
+        A field of numbers is an array, any other a list.
 
         >>> import feedline as fl
         >>> ds = fl.open(example_folder)
@@ -75,13 +75,13 @@ class Dataset:
         if isinstance(index, slice):
             return self.select(part("index", index, count))
         sample = self._core.get(place("index", index, count, "sample"), self._decoded)
-        for name in self._pickled:  # only there when the user said allow_pickle=True
+        for name in self._pickled:  # only if the user set allow_pickle=True
             if sample[name] is not None:
                 sample[name] = pickle.loads(sample[name])  # noqa: S301
         return sample
 
     def __getitems__(self, indices: Iterable[int]) -> Any:
-        """Several samples at once, as torch's `DataLoader` asks for them; a batch planned by a loader comes from it."""
+        """Several samples at once, as torch's `DataLoader` requests them; a batch planned by a loader comes from it."""
         if isinstance(indices, PlannedBatch):
             return indices.batch()
         return [self[index] for index in listed("indices", indices, "a list of samples")]
@@ -99,22 +99,22 @@ class Dataset:
 
     @property
     def schema(self) -> dict[str, str]:
-        """Field names and what they hold: `image`, `int`, `float`, `text`, `json`, `bytes` or `array`."""
+        """Field names and their kinds: `image`, `int`, `float`, `text`, `json`, `bytes` or `array`."""
         return dict(self._core.schema())
 
     @property
     def units(self) -> dict[str, str]:
-        """What the integers of date and time fields count: `timestamp[ms]`, `date32[day]`, `duration[us]`, ..."""
+        """Units of date and time fields, which are integers: `timestamp[ms]`, `date32[day]`, `duration[us]`, ..."""
         return dict(self._core.units())
 
     @property
     def format(self) -> str:
-        """The format's name, as `open` takes it."""
+        """Name of the format, as `open` accepts it."""
         return self._core.format()
 
     @property
     def uri(self) -> str:
-        """What was opened."""
+        """The address that was opened."""
         return self._core.uri()
 
     @property
@@ -129,7 +129,7 @@ class Dataset:
 
     @property
     def problems(self) -> list[dict[str, Any]]:
-        """What was found but is not part of the data set: foreign files, unreadable folders, members of no sample."""
+        """Things found that are not part of the data set: foreign files, unreadable folders, members of no sample."""
         return self._core.problems()
 
     def decoded(self) -> Dataset:
@@ -138,7 +138,7 @@ class Dataset:
 
     @called
     def select(self, indices: Iterable[int]) -> Dataset:
-        """Only these samples, in this order; or those where a mask of booleans, one for each sample, is true.
+        """Selects these samples, in this order; or those for which a mask of booleans, one per sample, is true.
 
         >>> import feedline as fl
         >>> ds = fl.open(example_folder)
@@ -159,11 +159,11 @@ class Dataset:
 
     @called
     def split(self, *parts: float | Sequence[float], seed: int | None = 0) -> tuple[Dataset, ...]:
-        """Cuts the data set into parts at random: `train, test = ds.split(0.9)`, `ds.split(0.8, 0.1, 0.1)`.
+        """Splits the data set at random: `train, test = ds.split(0.9)`, `ds.split(0.8, 0.1, 0.1)`.
 
-        Parts are fractions, or numbers of samples; what they leave is a part of its own. Which sample goes where
-        depends on `seed` and the number of samples alone; each part keeps the order of storage. With `seed=None`
-        nothing is drawn: the first part is the beginning.
+        Parts are fractions, or numbers of samples; the rest is one more part. Which sample is in which part
+        depends only on `seed` and the number of samples; each part keeps the order of storage. With `seed=None`
+        nothing is shuffled: the first part is the beginning.
 
         >>> import feedline as fl
         >>> train, test = fl.open(example_folder).split(0.75, seed=1)
@@ -179,13 +179,14 @@ class Dataset:
     def cached(self, cache_dir: Uri | None = None, *, pack: bool = True, image: str = "jpeg") -> Dataset:
         """The same samples, packed on this machine while they are read.
 
-        The first epoch trains from wherever the data lie, and meanwhile a thread writes a pack with seek indexes below
+        The first epoch reads from the source, while a thread writes a pack with seek indexes below
         `cache_dir` (default: `$FEEDLINE_CACHE_DIR`, else the user's cache folder); as soon as it is complete, samples
-        come from it. They are the same samples to the byte. The pack is found by the data's fingerprint, so changed
-        data never meet an old one; an interrupted pack is resumed, and processes share one. Data behind a network
-        are fetched through the disk cache in the same folder, each byte once. With `pack=False` there is only that.
+        are read from it. They are the same samples to the byte. The pack is stored under the data's fingerprint, so
+        changed data never use an old pack; an interrupted pack is resumed, and processes share one. Remote data are
+        fetched through the disk cache in the same folder, each byte once. With `pack=False` there is only the disk
+        cache.
 
-        [`copy_status`][feedline.Dataset.copy_status] tells how far it is.
+        [`copy_status`][feedline.Dataset.copy_status] shows the progress.
 
         >>> import feedline as fl, time
         >>> ds = fl.open(example_folder).cached(tmp_path / "cache")
@@ -202,10 +203,10 @@ class Dataset:
 
     @property
     def copy_status(self) -> dict[str, Any] | None:
-        """How far a [`cached`][feedline.Dataset.cached] data set's pack is; `None` for a data set without one.
+        """Progress of the pack of a [`cached`][feedline.Dataset.cached] data set; `None` for a data set without one.
 
-        `folder`, `samples`, `total`, `complete`, and `failure`: the reason, if packing ended early (samples then keep
-        coming from the source).
+        `folder`, `samples`, `total`, `complete`, and `failure`: the reason, if packing ended early (samples are then
+        still read from the source).
         """
         return self._core.copy_status()
 
@@ -229,9 +230,9 @@ def _restore(spec: str, decoded: bool) -> Dataset:
 
 
 class Mix(Dataset):
-    """Several data sets by weight. Made by [`mix`][feedline.mix].
+    """Several data sets by weight. Returned by [`mix`][feedline.mix].
 
-    As a data set it is all of them one after the other; a loader draws from them by weight.
+    As a data set it is their concatenation; a loader draws from them by weight.
     """
 
     def __init__(self, parts: Sequence[Dataset], weights: Sequence[float], epoch_samples: int) -> None:
@@ -252,16 +253,16 @@ class Mix(Dataset):
         return self._of([part.decoded() for part in self._parts])
 
     def cached(self, cache_dir: Uri | None = None, *, pack: bool = True, image: str = "jpeg") -> Mix:
-        """The same mix of the same data sets, each packed on this machine; see `Dataset.cached`."""
+        """The same mix, with each data set packed on this machine; see `Dataset.cached`."""
         return self._of([part.cached(cache_dir, pack=pack, image=image) for part in self._parts])
 
     def _of(self, parts: Sequence[Dataset]) -> Mix:
-        """The same mix of these."""
+        """The same mix of these data sets."""
         return Mix(parts, self.weights, self.epoch_samples)
 
     @property
     def copy_status(self) -> dict[str, Any] | None:
-        """How far the packs of a [`cached`][feedline.Dataset.cached] mix are, all together."""
+        """Progress of all packs of a [`cached`][feedline.Dataset.cached] mix together."""
         found = [status for status in (part.copy_status for part in self._parts) if status is not None]
         if not found:
             return None
@@ -274,10 +275,10 @@ class Mix(Dataset):
         }
 
     def select(self, indices: Iterable[int]) -> Dataset:
-        """Refused: the rest would have no weights."""
+        """Refused: the selection would have no weights."""
         del indices
         raise OptionError(
-            "select: what is picked from a mix would no longer be drawn by weight\n"
+            "select: samples selected from a mix would no longer be drawn by weight\n"
             "hint: select from each data set, then mix"
         )
 
@@ -294,10 +295,10 @@ def mix(parts: Iterable[tuple[Dataset, float]], epoch_samples: int | None = None
     """Several data sets with the same fields, drawn from by weight.
 
     An epoch has `epoch_samples` samples (default: as many as all data sets together); each share is exact. The samples
-    of a set come in shuffled cycles that go on from epoch to epoch: none repeats before all others were had.
+    of a set come in shuffled cycles that continue from epoch to epoch: none repeats before all others were used.
     Weights can be changed between epochs with `Loader.set_weights`.
 
-    A mix among the data sets is taken apart: its own data sets share its weight as they share its epochs, so the
+    A mix among the data sets is flattened: its own data sets share its weight in proportion, so the
     result is one flat mix.
 
     >>> import feedline as fl
@@ -318,7 +319,7 @@ def mix(parts: Iterable[tuple[Dataset, float]], epoch_samples: int | None = None
 
 
 def refuse_mix(dataset: Dataset) -> None:
-    """For what writes samples: files have no weights."""
+    """For functions that write samples: files have no weights."""
     if isinstance(dataset, Mix):
         raise OptionError("source: a mix has weights, which files do not\nhint: write each data set, then mix those")
 
@@ -338,7 +339,7 @@ def _pairs(parts: Any) -> list[tuple[Dataset, float]]:
 
 
 def _flat(dataset: Dataset, weight: float) -> list[tuple[Dataset, float]]:
-    """The data sets that a mix is made of, with their shares of its weight."""
+    """The data sets of a mix, with their shares of its weight."""
     if not isinstance(dataset, Mix):
         return [(dataset, weight)]
     total = sum(dataset.weights)
@@ -364,7 +365,7 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
             refuse("concat", each, "a data set")
     if any(isinstance(part, Mix) for part in parts):
         raise OptionError(
-            "concat: a mix in a row with others would no longer be drawn by weight\n"
+            "concat: a concatenated mix would no longer be drawn by weight\n"
             "hint: fl.mix takes mixes among its data sets"
         )
     core = _feedline.Dataset.concat([part._core for part in parts])  # noqa: SLF001 - same module family
@@ -372,7 +373,7 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
 
 
 if hasattr(os, "register_at_fork"):
-    # No thread may be in the middle of changing what all data sets share: the child would find it so for ever.
+    # No thread may be changing shared state at the fork: it would stay half-changed in the child.
     os.register_at_fork(
         before=_feedline.before_fork, after_in_parent=_feedline.after_fork, after_in_child=_feedline.after_fork
     )

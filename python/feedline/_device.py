@@ -1,6 +1,6 @@
-"""Images decoded by the device: compressed bytes go there, the box that was drawn is decoded, torch does the rest.
+"""Images decoded on the device: it gets compressed bytes and decodes the drawn box; torch does the rest.
 
-The decoder is nvImageCodec's, imported only here. Nobody has run this on a GPU yet; tests use a stand-in of the same
+The decoder is nvImageCodec's, imported only here. It has not been run on a GPU yet; tests use a stand-in with the same
 interface.
 """
 
@@ -28,21 +28,21 @@ _ALONE = ("targets", "batch_transforms", "return_params", "map", "batch_map", "a
 
 
 class DeviceImages:
-    """What one loader with `decode="device"` does with its batches."""
+    """Decoding of a loader with `decode="device"`."""
 
     @classmethod
     def of(cls, knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence[str]) -> DeviceImages | None:
-        """That of a loader, if its images are decoded by the device."""
+        """Creates it for a loader, if its images are decoded on the device."""
         return cls(knobs, by_field, images) if knobs["decode"] == "device" else None
 
     def __init__(self, knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence[str]) -> None:
         used = next((name for name in _ALONE if knobs[name]), None)
         if used is not None:
-            raise OptionError(f"{used}: not with decode='device', where the engine never sees pixels")
+            raise OptionError(f"{used}: cannot be used with decode='device', where the engine has no pixels")
         if knobs["device"] is None:
             raise OptionError("decode: 'device' needs device=, such as device='cuda'")
         if knobs["dtype"] != "float32" or knobs["memory_format"] != "channels_first":
-            raise OptionError("decode: 'device' gives float32, channels first; change it with the tensors' own methods")
+            raise OptionError("decode: 'device' returns float32, channels first; convert the tensors afterwards")
         self._knobs = knobs
         self.lists: dict[str, dict[str, str]] = {}
         for field in images:
@@ -51,25 +51,25 @@ class DeviceImages:
             if any(isinstance(op, Python) for ops in views.values() for op in flat(ops)):
                 raise OptionError(f"transforms: {field}: T.Python runs on the host, not with decode='device'")
             self.lists[field] = {view: json.dumps(specs(f"{field}.{view}", ops)) for view, ops in views.items()}
-        # Views are numbered in the order of their names, as the engine does it.
+        # Views are numbered in the order of their names, as in the engine.
         self.numbers = {
             field: {view: at for at, view in enumerate(sorted(views))} for field, views in self.lists.items()
         }
         self._decoder: Any = None
 
     def names(self) -> list[str]:
-        """What is done, in words, for saved states."""
+        """Names of the steps, for saved states."""
         return [f"{field}.{view}: {text}" for field, views in self.lists.items() for view, text in views.items()]
 
     def epoch(self, core: Any, epoch: int, convert: Callable[[Any], Any]) -> DeviceEpoch:
-        """One pass over an epoch; `convert` makes the engine's batches the user's."""
+        """One pass over an epoch; `convert` turns the engine's batches into the user's."""
         if self._decoder is None:
             self._decoder = Decoder(self._knobs["device"])
         return DeviceEpoch(self, core, epoch, convert, self._knobs, self._decoder)
 
 
 def codec() -> Any:
-    """The module of nvImageCodec."""
+    """The nvImageCodec module."""
     try:
         return importlib.import_module("nvidia.nvimgcodec")
     except ImportError as error:
@@ -79,7 +79,7 @@ def codec() -> Any:
 
 
 class Decoder:
-    """nvImageCodec's decoder, with boxes of interest."""
+    """nvImageCodec's decoder, with regions of interest."""
 
     def __init__(self, device: Any) -> None:
         import torch  # noqa: PLC0415 - optional, imported only where used
@@ -92,7 +92,7 @@ class Decoder:
             self._decoder = self._module.Decoder(device_id=self._device.index or 0)
 
     def decode(self, wanted: Sequence[tuple[bytes, tuple[int, int, int, int] | None]]) -> list[Any]:
-        """Images `[H, W, 3]` of bytes; `None` for what cannot be decoded. Boxes are top, left, bottom, right."""
+        """Decodes to images `[H, W, 3]` of bytes; `None` for those that fail. Boxes are top, left, bottom, right."""
         sources = []
         for data, box in wanted:
             stream = self._module.CodeStream(data)
@@ -106,7 +106,7 @@ class Decoder:
 
 
 def _box(params: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
-    """The box that the first action takes, if it lies inside the image: top, left, bottom, right."""
+    """The box of the first action, if it is inside the image: top, left, bottom, right."""
     first = params["actions"][0] if params["actions"] else {}
     if first.get("do") != "Crop":
         return None
@@ -137,7 +137,7 @@ class DeviceEpoch:
         return len(self._core)
 
     def close(self) -> None:
-        """Stops it."""
+        """Stops the pass."""
         self._core.close()
 
     def next(self) -> Finished | None:
@@ -162,7 +162,7 @@ class DeviceEpoch:
     def _settled(
         self, row: int, result: Any, made: Made, failures: list[tuple[int, int, str | None, str]]
     ) -> tuple[dict[str, dict[str, Any]] | None, tuple[Made, int]]:
-        """A row's images, or those of its substitute; the batch and row that its other values are from."""
+        """A row's images, or those of its substitute, and the batch and row of its other values."""
         first = sample = int(rows_of(made, ["index"])[row]["index"])
         tries, place = 0, (made, row)
         while isinstance(result, _Bad):
@@ -181,7 +181,7 @@ class DeviceEpoch:
         return result, place
 
     def _decoded(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Every row's images by field and view, or what is wrong with it."""
+        """Every row's images by field and view, or its error."""
         results: list[Any] = [{field: {} for field in self._images.lists} for _ in rows]
         for field, views in self._images.lists.items():
             for view, text in views.items():

@@ -1,4 +1,4 @@
-"""The loader's knobs in the engine's words."""
+"""Translates the loader's knobs for the engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AS_THEY_ARE = (
 
 
 def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, Any], bytes | None]:
-    """The part of the knobs that the engine itself acts on: its JSON, and a sampler's long list."""
+    """The knobs that the engine itself uses, as JSON, and a sampler's long list."""
     options = {name: knobs[name] for name in _AS_THEY_ARE}
     options["num_workers"] = knobs["num_workers"] or shared_threads()
     if knobs["max_pixels"] is not None:
@@ -55,7 +55,7 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
     options["shuffle"], options["sampler"], numbers = _order(knobs, dataset)
     options["transforms"] = _transforms(knobs["transforms"], dataset, knobs["targets"])
     if knobs["decode"] == "device":
-        # The engine reads and orders; pixels are the device's business.
+        # The engine reads and orders; the device decodes.
         options["decode"], options["transforms"] = "none", {}
     options["batch_transforms"] = _mixed(knobs, dataset)
     options["repeats"], options["return_params"] = knobs["repeats"], knobs["return_params"]
@@ -64,7 +64,7 @@ def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, 
 
 
 def _kinds(knobs: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
-    """What images are and come as: for all, and by field."""
+    """Modes and element types of images: for all, and by field."""
     dtype, mode = knobs["dtype"], knobs["mode"]
     options: dict[str, Any] = {}
     if isinstance(dtype, Mapping):
@@ -79,7 +79,7 @@ def _kinds(knobs: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
 
 
 def timetable(knobs: Mapping[str, Any], dataset: Dataset) -> Timetable | None:
-    """For a sampler that gives another list in every epoch."""
+    """The timetable of a sampler that gives a new list in every epoch."""
     if not isinstance(knobs["sampler"], Order):
         return None
     ours = Split(len(dataset), knobs["batch_size"], knobs["world_size"], knobs["drop_last"], knobs["seed"])
@@ -87,7 +87,7 @@ def timetable(knobs: Mapping[str, Any], dataset: Dataset) -> Timetable | None:
 
 
 def draws(knobs: Mapping[str, Any], dataset: Dataset) -> bool:
-    """Whether epochs differ: something in order or augmentation is drawn anew for each."""
+    """Whether epochs differ, because order or augmentation is random."""
     sampler = knobs["sampler"]
     drawn = isinstance(sampler, (Order, Random, Block, Balanced, Weighted)) or isinstance(dataset, Mix)
     drawn = drawn or (isinstance(sampler, Buckets) and sampler.shuffle) or knobs["shuffle"] is not False
@@ -116,7 +116,7 @@ def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, A
         mixed = {"lengths": dataset.lengths, "weights": dataset.weights, "num_samples": dataset.epoch_samples}
         return "off", {"kind": "mix", **mixed}, None
     if isinstance(sampler, Order):
-        return "off", None, None  # handed over epoch by epoch
+        return "off", None, None  # given epoch by epoch
     if sampler is not None:
         return "off", sampler.to_spec(), sampler.numbers()
     return {False: "off", "block": "block"}.get(shuffle, "full"), None, None
@@ -130,7 +130,7 @@ def _transforms(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | 
 
 
 def _mixed(knobs: Mapping[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
-    """What samples do to each other."""
+    """The batch transforms."""
     found = batch_specs(knobs["batch_transforms"] or [])
     lists = [
         ops
@@ -140,7 +140,7 @@ def _mixed(knobs: Mapping[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
     python = any(isinstance(op, Python) for ops in lists if not isinstance(ops, Yoked) for op in flat(ops))
     if found and (python or knobs["map"] is not None):
         raise OptionError(
-            "batch_transforms: functions (map=, T.Python) run after the engine has made its rows; mix in batch_map="
+            "batch_transforms: functions (map=, T.Python) run after the engine's rows are finished; mix in batch_map="
         )
     if knobs["repeats"] > 1 and not knobs["shuffle"] and knobs["sampler"] is None and not isinstance(dataset, Mix):
         raise OptionError(
@@ -154,11 +154,11 @@ def _check_followed(transforms: Mapping[str, Any]) -> None:
     for field, value in transforms.items():
         for ops in value.values() if isinstance(value, Mapping) else (value,):
             if not isinstance(ops, Yoked) and any(isinstance(op, Python) for op in flat(ops)):
-                raise OptionError(f"targets: {field} goes through T.Python, and what that moves targets cannot follow")
+                raise OptionError(f"targets: {field} goes through T.Python, and targets cannot follow what it moves")
 
 
 def by_field(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Transforms by image field; a list is that of the only one that is no target."""
+    """Transforms by image field; a list belongs to the only image field that is not a target."""
     if transforms is None:
         return {}
     if isinstance(transforms, Mapping) and not isinstance(transforms, MultiCrop):
@@ -176,7 +176,7 @@ def _field_transforms(field: str, value: Any) -> Any:
 
 
 def images(knobs: Mapping[str, Any], dataset: Dataset) -> list[str]:
-    """Image fields that arrive decoded."""
+    """Image fields that are decoded."""
     wanted = dataset.schema if knobs["fields"] is None else knobs["fields"]
     decoded, targets = knobs["decode"] != "none", knobs["targets"] or ()
     there = [name for name, kind in dataset.schema.items() if kind == "image" and name in wanted]

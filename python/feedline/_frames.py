@@ -1,6 +1,6 @@
-"""Data frames of cluster engines as packs: each partition becomes a pack of its own, and these are merged.
+"""Packs data frames of cluster engines: each partition becomes a pack, and these are merged.
 
-Partitions cannot be told from those of another run, so nothing of an interrupted call is resumed; a partition that
+Partitions cannot be distinguished from those of another run, so an interrupted call is not resumed; a partition that
 fails within a call is written again.
 """
 
@@ -21,14 +21,14 @@ from .errors import OptionError
 
 __all__ = ["pack_frame", "write_rows"]
 
-# What the rows of a partition need; the rest of pack()'s arguments has no meaning for them.
+# Arguments that apply to the rows of a partition; the other arguments of pack() have no meaning for them.
 _KNOBS = ("image", "shorter_side", "longer_side", "quality", "baseline", "part_bytes", "on_error")
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], place: str, knobs: Mapping[str, Any]) -> str | None:
-    """Packs one partition into a folder of its own below `place`; its path, or `None` for a partition without rows.
+    """Packs one partition into its own folder below `place`; returns its path, or `None` for a partition without rows.
 
-    A name of its own each time: engines run a partition twice where they think the first is lost.
+    The name is new each time: engines run a partition twice if they think the first is lost.
     """
     iterator = iter(rows)
     first = next(iterator, None)
@@ -50,9 +50,9 @@ def pack_frame(
     knobs: Mapping[str, Any],
     run: Callable[[str, Mapping[str, Any]], Iterable[str | None]],
 ) -> Dataset:
-    """Has every partition written by `run(place, knobs)`, which gives their folders in order, and merges them.
+    """Writes every partition with `run(place, knobs)`, which returns their folders in order, and merges them.
 
-    `first` are rows from which the fields' kinds are told, the same for all partitions.
+    `first` are rows that determine the fields' kinds, the same for all partitions.
     """
     target = local_text("destination", destination)
     if "://" in target:

@@ -1,6 +1,6 @@
-"""`hf://datasets/...`: files on the Hugging Face hub, as the https addresses of one commit.
+"""`hf://datasets/...`: resolves files on the Hugging Face hub to the https addresses of one commit.
 
-The hub is asked twice when a data set is opened: which commit the revision is, and which files it has. After that files
+Opening a data set sends two requests to the hub: for the commit of the revision, and for its files. After that, files
 are read by range like any others over https, always of that commit.
 """
 
@@ -28,16 +28,18 @@ _KINDS = (".parquet", ".tar", ".arrow", ".tfrecord", ".jsonl", ".csv", ".tsv", "
 
 
 def is_hub(uri: object) -> bool:
-    """Whether it lies on the hub."""
+    """Whether it is on the hub."""
     return isinstance(uri, str) and uri.startswith(_SCHEME)
 
 
 def located(
     uris: Sequence[str], options: Mapping[str, object] | None, split: str | None
 ) -> tuple[list[str], dict[str, Any]]:
-    """The https addresses of what `uris` name, and the storage options to read them with."""
+    """The https addresses of the files in `uris`, and the storage options to read them with."""
     if not all(is_hub(uri) for uri in uris):
-        raise OptionError("uri: files on the hub and files elsewhere do not go together; open them apart, then concat")
+        raise OptionError(
+            "uri: files on the hub and files elsewhere cannot be mixed; open them separately, then concat"
+        )
     given = dict(options or {})
     endpoint = str(given.pop("endpoint_url", None) or os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip(
         "/"
@@ -54,7 +56,7 @@ def located(
 
 
 def _token() -> str | None:
-    """From where `huggingface_hub` has it: the environment, else the file that logging in leaves."""
+    """The token from the places that `huggingface_hub` uses: the environment, else the file written by logging in."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if os.environ.get(name, "").strip():
             return os.environ[name].strip()
@@ -75,7 +77,7 @@ class _Hub:
         self._token = token
 
     def files(self, uri: str, split: str | None) -> list[str]:
-        """The addresses of the files that one uri names."""
+        """The addresses of one uri's files."""
         repository, revision, path = _parts(uri)
         quoted = urllib.parse.quote(revision, safe="")
         commit = self._ask(uri, f"/api/datasets/{repository}/revision/{quoted}")[0]["sha"]
@@ -97,7 +99,7 @@ class _Hub:
             try:
                 entries, links = self._ask(uri, address)
             except NotFoundError:
-                # The path is a file, or there is none: its folder tells.
+                # The path is a file, or does not exist: list its folder.
                 above = folder.rpartition("/")[0]
                 if not folder or len(seen) > 1:
                     raise
@@ -108,7 +110,7 @@ class _Hub:
             address = following.group(1).removeprefix(self._endpoint) if following else ""
 
     def _ask(self, uri: str, path: str) -> tuple[Any, str]:
-        # Only ever this hub: what a Link header names elsewhere would get the token.
+        # Only this hub: a Link header to another host must not get the token.
         request = urllib.request.Request(self._endpoint + path)  # noqa: S310 - the endpoint is the user's
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")
@@ -134,7 +136,7 @@ def _parts(uri: str) -> tuple[str, str, str]:
     match = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.*))?", uri)
     if match is None:
         raise OptionError(f"uri: {uri} is not of the form hf://datasets/ORG/NAME[@REVISION][/PATH]")
-    # A revision with a slash in it is written with %2F, as the hub's own library wants it.
+    # A slash in a revision is written as %2F, as in the hub's own library.
     return match[1], urllib.parse.unquote(match[2] or "main"), (match[3] or "").strip("/")
 
 

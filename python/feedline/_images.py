@@ -1,4 +1,4 @@
-"""Images of other libraries as encoded bytes: kept where there are any, else written as PNG, which loses nothing."""
+"""Encodes images of other libraries: existing bytes are kept, anything else is written as PNG, which is lossless."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_image(value: object) -> bool:
 
 
 def encoded(value: Any) -> bytes:
-    """The bytes of an image file for whatever is one; a `TypeError` or `ValueError` says why it is none."""
+    """The bytes of an image file for any kind of image; a `TypeError` or `ValueError` if it is not one."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if _is_stored(value):
@@ -37,7 +37,7 @@ def encoded(value: Any) -> bytes:
         return png(_rows_first(value.detach().cpu().numpy(), channels_first=True))
     if hasattr(value, "__array__"):
         return png(_rows_first(np.asarray(value), channels_first=False))
-    raise TypeError(f"a {type(value).__name__} is no image")
+    raise TypeError(f"a {type(value).__name__} is not an image")
 
 
 def png(pixels: np.ndarray[Any, Any]) -> bytes:
@@ -50,7 +50,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]  # noqa: PLR2004 - rows and columns alone
     depth = pixels.dtype.itemsize
     lines = pixels.astype(pixels.dtype.newbyteorder(">")).reshape(height, -1).view(np.uint8)
-    # Each byte as its difference from the pixel before: photographs become half as large.
+    # Each byte is stored as the difference to the pixel before: photographs become half as large.
     step = channels * depth
     differences = lines.copy()
     differences[:, step:] -= lines[:, :-step]
@@ -69,7 +69,7 @@ def _is_pillow(value: object) -> bool:
 
 
 def _is_stored(value: object) -> bool:
-    """`{"bytes": ..., "path": ...}`: how Hugging Face keeps an image that was not decoded."""
+    """`{"bytes": ..., "path": ...}`: the form of an undecoded image in Hugging Face data sets."""
     return isinstance(value, Mapping) and set(value) == {"bytes", "path"}
 
 
@@ -82,7 +82,7 @@ def _stored(value: Mapping[str, Any]) -> bytes:
 
 
 def _pillow(image: Any) -> bytes:
-    """The file's own bytes as long as nothing was done with the image; else its pixels as PNG."""
+    """The file's own bytes if the image was not changed; else its pixels as PNG."""
     untouched = bool(getattr(image, "tile", None)) and not getattr(image, "decoderconfig", ())
     if untouched:
         stream, name = getattr(image, "fp", None), getattr(image, "filename", "")
@@ -102,23 +102,23 @@ def _pillow(image: Any) -> bytes:
 
 
 def _rows_first(pixels: np.ndarray[Any, Any], *, channels_first: bool) -> np.ndarray[Any, Any]:
-    """Rows, columns, channels; torch has channels first."""
+    """Changes to rows, columns, channels; torch has channels first."""
     if pixels.ndim == 3:  # noqa: PLR2004 - with channels
         first, last = pixels.shape[0] in _CHANNELS, pixels.shape[2] in _CHANNELS
         if first and (channels_first or not last):
             pixels = np.moveaxis(pixels, 0, 2)
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in _CHANNELS) or 0 in pixels.shape:  # noqa: PLR2004
-        raise ValueError(f"an array of shape {pixels.shape} is no image: height, width and 1, 3 or 4 channels")
+        raise ValueError(f"an array of shape {pixels.shape} is not an image: height, width and 1, 3 or 4 channels")
     if pixels.dtype.kind == "f":
         pixels = _levels(pixels)
     return np.ascontiguousarray(pixels)
 
 
 def _levels(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What `ToTensor` made of 8-bit pixels, undone; anything else would lose something."""
+    """Reverts `ToTensor` on 8-bit pixels; any other values would lose precision."""
     levels = np.rint(pixels * 255)
     exact = np.isfinite(pixels).all() and levels.min(initial=0) >= 0 and levels.max(initial=0) <= 255  # noqa: PLR2004
     if not exact or not np.array_equal((levels / 255).astype(pixels.dtype), pixels):
-        raise ValueError(f"pixels of {pixels.dtype} that are no multiples of 1/255; give uint8, or store an array")
+        raise ValueError(f"pixels of {pixels.dtype} that are not multiples of 1/255; give uint8, or store an array")
     whole: np.ndarray[Any, Any] = levels.astype(np.uint8)
     return whole

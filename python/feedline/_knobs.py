@@ -1,4 +1,4 @@
-"""The loader's knobs: names, defaults, what is allowed and what they do, once for `Loader` and `LoaderOptions`."""
+"""The loader's knobs: names, defaults, allowed values and descriptions, once for `Loader` and `LoaderOptions`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 _COLLATES = ("ragged", "stack", "pad", "list")
 _CONTEXTS = ("fork", "spawn", "forkserver")
-# More seconds than this are for ever.
+# Longer times mean no limit.
 _FOREVER = 1e9
 
 
@@ -40,7 +40,7 @@ class Knob:
     """One knob."""
 
     check: Callable[[str, Any], Any]
-    """Takes name and value; gives the value as the loader wants it, or raises `OptionError`."""
+    """Takes name and value; returns the value for the loader, or raises `OptionError`."""
     doc: str
     default: Any
     name: str = ""
@@ -59,7 +59,7 @@ def _shuffle(name: str, value: Any) -> bool | str:
 
 
 def _sampler(name: str, value: Any) -> Any:
-    """Anything that gives indices. What it gives is looked at by the loader, which knows the data set."""
+    """Anything that gives indices. The loader, which knows the data set, checks them."""
     if value is None or isinstance(value, Sampler):
         return value
     if isinstance(value, type):
@@ -103,7 +103,7 @@ def _targets(name: str, value: Any) -> Any:
 
 
 def _named(name: str, value: Any, *, known: tuple[str, ...]) -> str:
-    """A name from a string, or from torch's or NumPy's object of that name."""
+    """A name from a string, or from an object of torch or NumPy with that name."""
     found = str(getattr(value, "__name__", None) or (value if isinstance(value, str) else shown(value)))
     found = found.removeprefix("torch.")
     return choice(
@@ -117,7 +117,7 @@ _MODES = ("RGB", "RGBA", "L", "LA", "I;16", "F", "index", "unchanged")
 
 
 def _dtype(name: str, value: Any) -> Any:
-    """One for all images, or a dict by field, in which fields of numbers have more types to choose from."""
+    """One for all images, or a dict by field; fields of numbers allow more types."""
     if not isinstance(value, Mapping):
         return _named(name, value, known=_IMAGE_TYPES)
     return {
@@ -136,7 +136,7 @@ def _mode(name: str, value: Any) -> Any:
 
 
 def _colour(name: str, value: Any) -> tuple[int, int, int]:
-    """Three numbers, or one for a grey."""
+    """Three numbers, or one for grey."""
     if isinstance(value, (int, float)):
         value = (value, value, value)
     numbers = tuple(whole(name, each, high=255) for each in listed(name, value, "three numbers from 0 to 255"))
@@ -179,7 +179,7 @@ def _tuple(name: str, value: Any) -> bool | tuple[str, ...]:
 
 
 def _device(name: str, value: Any) -> Any:
-    """A name or an object of torch's; torch itself says whether there is such a device."""
+    """A name or a device object of torch; torch checks whether the device exists."""
     if isinstance(value, str) or type(value).__module__.partition(".")[0] == "torch":
         return value
     return whole(name, value, high=2**15)
@@ -196,11 +196,11 @@ class KnobArguments(TypedDict, total=False):
         bool | str,
         Knob(
             _shuffle,
-            '`True` (or `"full"`): every order equally likely; `"block"`: quasi-random, kind to storage',
+            '`True` (or `"full"`): every order equally likely; `"block"`: quasi-random, fast on slow storage',
             default=False,
         ),
     ]
-    seed: Annotated[int, Knob(partial(whole, high=2**64 - 1), "what order and augmentation are drawn from", default=0)]
+    seed: Annotated[int, Knob(partial(whole, high=2**64 - 1), "seed of the order and of the augmentation", default=0)]
     drop_last: Annotated[bool, Knob(flag, "leave out a last batch that is not full", default=False)]
     sampler: Annotated[
         Sampler | HasIndices | Iterable[int] | None,
@@ -220,7 +220,7 @@ class KnobArguments(TypedDict, total=False):
         Mapping[str, Target] | None,
         Knob(
             maybe(_targets),
-            "fields that move with the image: a dict of `T.Mask`, `T.Boxes`, `T.Keypoints` by field",
+            "fields transformed together with the image: a dict of `T.Mask`, `T.Boxes`, `T.Keypoints` by field",
             default=None,
         ),
     ]
@@ -228,31 +228,34 @@ class KnobArguments(TypedDict, total=False):
         Sequence[Any] | None,
         Knob(
             maybe(_batch_transforms),
-            "what samples do to each other: a list of `T.MixUp`, `T.CutMix`, `T.Mosaic` and the like",
+            "operations that mix samples: a list of `T.MixUp`, `T.CutMix`, `T.Mosaic` and the like",
             default=None,
         ),
     ]
     repeats: Annotated[
         int,
-        Knob(partial(whole, low=1, high=2**16), "how often each sample comes in a row, with new draws", default=1),
+        Knob(
+            partial(whole, low=1, high=2**16), "how often each sample is repeated in a row, with new draws", default=1
+        ),
     ]
     return_params: Annotated[
-        bool, Knob(flag, 'batches say what was drawn: `batch["image.params"]`, for `T.replay`', default=False)
+        bool, Knob(flag, 'return what was drawn: `batch["image.params"]`, for `T.replay`', default=False)
     ]
-    fields: Annotated[Sequence[str] | None, Knob(maybe(texts), "load only these", default=None)]
+    fields: Annotated[Sequence[str] | None, Knob(maybe(texts), "load only these fields", default=None)]
     num_workers: Annotated[
         int,
         Knob(partial(whole, high=4096), "threads; 0 for all usable cores, shared with the other ranks here", default=0),
     ]
     prefetch: Annotated[
-        int | None, Knob(maybe(partial(whole, low=1, high=4096)), "batches ready ahead, in all", default=None)
+        int | None, Knob(maybe(partial(whole, low=1, high=4096)), "batches to prepare ahead, in total", default=None)
     ]
     rank: Annotated[
-        int | None, Knob(maybe(partial(whole, high=2**31)), "this process among all; found if not given", default=None)
+        int | None,
+        Knob(maybe(partial(whole, high=2**31)), "number of this process; detected if not given", default=None),
     ]
     world_size: Annotated[
         int | None,
-        Knob(maybe(partial(whole, low=1, high=2**31)), "how many processes; found if not given", default=None),
+        Knob(maybe(partial(whole, low=1, high=2**31)), "number of processes; detected if not given", default=None),
     ]
     output: Annotated[
         str,
@@ -262,7 +265,7 @@ class KnobArguments(TypedDict, total=False):
             default="auto",
         ),
     ]
-    device: Annotated[Any, Knob(maybe(_device), "where torch tensors go", default=None)]
+    device: Annotated[Any, Knob(maybe(_device), "device of the torch tensors", default=None)]
     dtype: Annotated[
         Any,
         Knob(
@@ -283,9 +286,9 @@ class KnobArguments(TypedDict, total=False):
         Any, Knob(maybe(_colour), "the colour behind transparent pixels; without one, opacity is dropped", default=None)
     ]
     allow_truncated: Annotated[
-        bool, Knob(flag, "JPEGs and PNGs that end early give what there is of them, as Pillow can", default=False)
+        bool, Knob(flag, "decode JPEGs and PNGs that end early as far as they go, as Pillow can", default=False)
     ]
-    exif_transpose: Annotated[bool, Knob(flag, "turn images as their EXIF orientation says", default=True)]
+    exif_transpose: Annotated[bool, Knob(flag, "rotate images as their EXIF orientation says", default=True)]
     memory_format: Annotated[
         Any,
         Knob(
@@ -303,9 +306,9 @@ class KnobArguments(TypedDict, total=False):
         ),
     ]
     pin_memory: Annotated[bool, Knob(flag, "copy batches to page-locked memory", default=False)]
-    non_blocking: Annotated[bool, Knob(flag, "copies to a device overlap with the host", default=True)]
+    non_blocking: Annotated[bool, Knob(flag, "let copies to a device overlap with the host", default=True)]
     timeout: Annotated[
-        float | None, Knob(maybe(_timeout), "seconds without a batch after which to raise", default=None)
+        float | None, Knob(maybe(_timeout), "seconds without a batch after which an error is raised", default=None)
     ]
     on_error: Annotated[
         str,
@@ -315,7 +318,9 @@ class KnobArguments(TypedDict, total=False):
             default="raise",
         ),
     ]
-    max_errors: Annotated[int | None, Knob(maybe(whole), "bad samples after which to raise all the same", default=None)]
+    max_errors: Annotated[
+        int | None, Knob(maybe(whole), "number of bad samples after which an error is raised", default=None)
+    ]
     collate: Annotated[
         str | Mapping[str, str] | None,
         Knob(
@@ -328,25 +333,28 @@ class KnobArguments(TypedDict, total=False):
         bool | Sequence[str] | None,
         Knob(maybe(_tuple), "batches as tuples: `True` for all fields, or their names", default=None),
     ]
-    cache_dir: Annotated[Uri | None, Knob(maybe(path), "folder in which remote data are kept", default=None)]
-    memory_budget: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "bytes of batches in flight", default=None)]
+    cache_dir: Annotated[Uri | None, Knob(maybe(path), "folder for caching remote data", default=None)]
+    memory_budget: Annotated[
+        int | None, Knob(maybe(partial(whole, low=1)), "largest number of bytes of batches in flight", default=None)
+    ]
     persistent_workers: Annotated[bool, Knob(flag, "keep the threads between epochs", default=True)]
     auto_tune: Annotated[
-        bool, Knob(flag, "adjust threads and batches ahead from epoch to epoch, by what was slow", default=False)
+        bool, Knob(flag, "adjust threads and prefetching from epoch to epoch, by what was slow", default=False)
     ]
     multiprocessing_context: Annotated[
-        Any, Knob(_context, "how the processes of `map` and `T.Python` start", default="forkserver")
+        Any, Knob(_context, "how the worker processes of `map` and `T.Python` are started", default="forkserver")
     ]
     map: Annotated[
         Callable[..., Any] | None,
-        Knob(maybe(_function), "a function of every sample, a dict of its fields", default=None),
+        Knob(maybe(_function), "a function applied to every sample, a dict of its fields", default=None),
     ]
     as_: Annotated[
-        str | None, Knob(maybe(text), 'what images are for it: `"numpy"`, `"pil"` or `"torch"`', default=None)
+        str | None,
+        Knob(maybe(text), 'type of the images passed to `map`: `"numpy"`, `"pil"` or `"torch"`', default=None),
     ]
     batch_map: Annotated[
         Callable[..., Any] | None,
-        Knob(maybe(_function), "a function of every batch, in a thread ahead of the loop", default=None),
+        Knob(maybe(_function), "a function applied to every batch, in a thread ahead of the loop", default=None),
     ]
     map_workers: Annotated[
         str | None,
@@ -360,7 +368,7 @@ class KnobArguments(TypedDict, total=False):
         str,
         Knob(
             partial(choice, allowed=("exact", "fast", "none", "device")),
-            '`"exact"` pixels, `"fast"` ones, `"none"`: the stored bytes, or `"device"`: decoded there (nvImageCodec)',
+            '`"exact"` or `"fast"` pixels, `"none"` for the stored bytes, or `"device"` to decode there (nvImageCodec)',
             default="exact",
         ),
     ]
@@ -378,7 +386,7 @@ KNOBS: dict[str, Knob] = {
 """Every knob by name."""
 
 DEFAULTS: dict[str, Any] = {name: knob.default for name, knob in KNOBS.items()}
-"""What a knob is if nobody says."""
+"""Default of every knob."""
 
 
 class KnobValues(Mapping[str, Any]):
@@ -402,36 +410,36 @@ Knobs: type[KnobValues] = make_dataclass(
     bases=(KnobValues,),
     frozen=True,
     kw_only=True,
-    namespace={"__module__": __name__, "__doc__": "What `Loader` and `LoaderOptions` hold: a value for every knob."},
+    namespace={"__module__": __name__, "__doc__": "A value for every knob, held by `Loader` and `LoaderOptions`."},
 )
 
 REFUSED: dict[str, str] = {
-    "part_size": "a property of the connection: say storage_options={'part_size': ...} in fl.open",
-    "max_inflight_parts": "a property of the connection: say storage_options={'max_inflight_parts': ...} in fl.open",
+    "part_size": "a property of the connection: set storage_options={'part_size': ...} in fl.open",
+    "max_inflight_parts": "a property of the connection: set storage_options={'max_inflight_parts': ...} in fl.open",
     "page_cache": "not adjustable: samples are read with pread, once each, and the kernel's own read-ahead is kept",
-    "loading_mode": "batches always come in order, whatever the order in which reads finish",
+    "loading_mode": "batches are always delivered in order, whatever the order in which reads finish",
     "worker_init_fn": "workers are threads of the engine and run no Python",
     "collate_fn": "the engine puts batches together: see collate=, and batch_map= for a function of whole batches",
     "generator": "order and augmentation are drawn from seed",
-    "prefetch_factor": "say prefetch=, which counts batches in all, not per worker",
+    "prefetch_factor": "use prefetch=, which counts batches in total, not per worker",
     "batch_sampler": "say sampler= and batch_size=",
 }
 """Knobs of other loaders, and why they are not here."""
 
 
 def refuse_unknown(names: Iterable[str]) -> None:
-    """An error for the first name that is not a knob, with the reason where there is one."""
+    """Raises an error for the first name that is not a knob, with the reason if there is one."""
     for name in sorted(set(names) - set(KNOBS)):
         reason = REFUSED.get(name)
         raise OptionError(f"{name}: {reason}" if reason else f"{name}: no such knob; there are {', '.join(KNOBS)}")
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """These knobs as the loader wants them, in the order of the table."""
+    """These knobs, checked, in the order of the table."""
     refuse_unknown(given)
     return {name: knob.check(name, given[name]) for name, knob in KNOBS.items() if name in given}
 
 
 def described(indent: str = "") -> str:
-    """The table for people."""
+    """The table of knobs as text."""
     return "\n".join(f"{indent}- `{knob.name}` [{knob.default!r}]: {knob.doc}" for knob in KNOBS.values())

@@ -1,4 +1,4 @@
-"""A warning for fields that look as if they belonged to an image's geometry and are left behind by it."""
+"""Warns about fields that seem to belong to an image's geometry but are not transformed with it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _told: set[tuple[str, ...]] = set()
 
 
 def warn_left_out(knobs: Mapping[str, Any], dataset: Dataset, by_field: Mapping[str, Any]) -> None:
-    """Warns, once for each set of names, if a list moves pixels while such fields are loaded and no targets."""
+    """Warns, once for each set of names, if transforms move pixels while such fields are loaded without targets."""
     lists = [ops for value in by_field.values() for ops in (value.values() if isinstance(value, Mapping) else (value,))]
     if not any(_moves(op) for ops in lists if not isinstance(ops, Yoked) for op in flat(ops)):
         return

@@ -49,17 +49,17 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
     Threads, not processes, do the work. Batches are yours to keep.
 
     Order and augmentation depend only on `(seed, epoch, sample index)`. Keep one loader for the whole training and
-    iterate it once per epoch: each `iter()` starts the next epoch, whether or not the one before was had to its end, so
-    `next(iter(loader))` uses one up (`loader.set_epoch(0)` afterwards goes back). A loader that is made anew starts
-    with epoch 0: tell it where it is with [`set_epoch`][feedline.Loader.set_epoch] or
-    [`load_state_dict`][feedline.Loader.load_state_dict], or it gives what the first one gave.
+    iterate it once per epoch: each `iter()` starts the next epoch, even if the one before was not finished, so
+    `next(iter(loader))` uses one up (`loader.set_epoch(0)` goes back). A new loader starts
+    with epoch 0: set its position with [`set_epoch`][feedline.Loader.set_epoch] or
+    [`load_state_dict`][feedline.Loader.load_state_dict], or it repeats the first loader's batches.
 
-    A sample that cannot be read or decoded raises; with `on_error="skip"` the batch comes without it, with
-    `on_error="replace"` another sample that this epoch's order can deliver takes its place. Different bad samples are
-    counted, each once however many epochs meet it. More than `max_errors` of them, in a row or in all, raise
-    `TooManyBadSamplesError`; without `max_errors` the limits are 100 in a row, and in all 1 % of the data set but at
-    least 100. The count is part of `state_dict()`. Storage that fails is nobody's bad sample: it always raises a
-    `StorageError`, and the next `next()` tries the same batch again.
+    A sample that cannot be read or decoded raises an error; with `on_error="skip"` the batch is delivered without it,
+    with `on_error="replace"` it is replaced by another sample of this epoch's order. Different bad samples are counted,
+    each once, however many epochs read it. More than `max_errors` of them, in a row or in total, raise
+    `TooManyBadSamplesError`; without `max_errors` the limits are 100 in a row, and in total 1 % of the data set but at
+    least 100. The count is part of `state_dict()`. A storage failure is not a bad sample: it always raises a
+    `StorageError`, and the next `next()` retries the same batch.
 
     >>> import feedline as fl
     >>> from feedline import transforms as T
@@ -71,8 +71,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
     (4, 3, 32, 32) float32 (4,)
     (4, 3, 32, 32) float32 (4,)
 
-    `map=` is a function of every sample, in worker processes or threads; `batch_map=` one of every batch, in a thread
-    ahead of the loop:
+    `map=` is a function applied to every sample, in worker processes or threads; `batch_map=` to every batch, in a
+    thread ahead of the loop:
 
     >>> def brightest(sample):
     ...     return {"label": sample["label"], "top": sample["image"].max(axis=(1, 2)), "name": f"no. {sample['index']}"}
@@ -99,12 +99,12 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         self._dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
         if settled["cache_dir"] is not None:
             self._dataset = _cached(self._dataset, settled["cache_dir"])
-        # Who says in a DataLoader's worker which part is his may iterate there.
+        # A loader that was given its part in a DataLoader's worker may be iterated there.
         self._placed_in = os.getpid() if settled["rank"] is not None else None
         self._knobs = _resolve(settled, self._dataset)
         self._next = (0, 0)
         self._latest: Progress | None = None
-        # Whether somebody said where to begin; else a new loader that repeats another one's epoch is worth a warning.
+        # Whether the start was set explicitly; if not, a new loader that repeats another one's epoch causes a warning.
         self._told = False
         self._elsewhere: Places | None = None
         self._weights: list[float] | None = None
@@ -137,8 +137,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
     @property
     def _core(self) -> _feedline.Loader:
         if self._process != os.getpid():
-            # After a fork the threads exist only in the parent: begin anew with the same settings. The old core is
-            # left alone, since those threads may have held its locks; it knows that it is in the wrong process.
+            # After a fork the threads exist only in the parent: start again with the same settings. The old core is
+            # not touched, since those threads may have held its locks; it checks that it is in the wrong process.
             self._start()
         return self._made
 
@@ -164,7 +164,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             return Batches(self, core, self._latest, self._notice(epoch))
 
     def _notice(self, epoch: int) -> Callable[[], None] | None:
-        """Says so if another loader gave this epoch before; what to call when this one gives it."""
+        """Warns if another loader of this process gave this epoch; returns what to call when this one gives it."""
         if self._told or not self._draws:
             return None
         names = self._python_names()
@@ -199,11 +199,11 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
 
     @property
     def options(self) -> LoaderOptions:
-        """The knobs in force."""
+        """The knobs of this loader."""
         return LoaderOptions(**self._knobs)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `iter()` starts this epoch from its beginning, unless it is the one to be resumed.
+        """Makes the next `iter()` start this epoch from its beginning, unless it is the one to be resumed.
 
         Training loops call this at the start of every epoch; after `load_state_dict` the call for the restored epoch
         must not lose the restored place.
@@ -214,14 +214,14 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             self.seek(number)
 
     def seek(self, epoch: int, batch: int = 0) -> None:
-        """The next `iter()` starts `epoch` at batch number `batch`. Takes no time, wherever that is."""
+        """Makes the next `iter()` start `epoch` at batch number `batch`. Any position takes no time."""
         place = (whole("epoch", epoch), whole("batch", batch) * self._global_batch())
         if batch > len(self):
             raise OptionError(f"seek: batch {batch} of an epoch with {len(self)}")
         self._go_to(place)
 
     def _go_to(self, place: tuple[int, int], weights: list[float] | None = None) -> None:
-        """The next `iter()` starts there; `weights` are a mix's in that epoch, if not those of epochs to come."""
+        """Sets the place of the next `iter()`; `weights` are a mix's in that epoch, if later ones have others."""
         self._next, self._old_weights = place, weights
         self._latest = None
         self._told = True
@@ -229,7 +229,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             self._elsewhere.set_all(place)
 
     def skip(self, batches: int) -> None:
-        """The next `iter()` starts this many batches after the place that `state_dict()` tells."""
+        """Makes the next `iter()` start this many batches after the position of `state_dict()`."""
         if isinstance(batches, int) and batches < 0:
             raise OptionError(f"skip: {batches} batches; use seek() to go back")
         batches = whole("skip", batches)
@@ -253,13 +253,13 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         return self._next if self._latest is None else self._latest.position()
 
     def _position_weights(self) -> list[float] | None:
-        """A mix's weights in the epoch of that position, if it is under way."""
+        """A mix's weights in the epoch of that position, if it has started."""
         return self._old_weights if self._latest is None else self._latest.weights()
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """New weights for a [`mix`][feedline.mix], one per data set, for epochs begun from now on.
+        """Sets new weights for a [`mix`][feedline.mix], one per data set, for epochs started from now on.
 
-        An epoch that is under way keeps its own, also when it is resumed from a saved state; the state carries
+        A running epoch keeps its own weights, also when it is resumed from a saved state; the state contains
         both.
         """
         given = listed("weights", weights, "a list of numbers, one per data set")
@@ -268,11 +268,11 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         self._weights = new
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest iteration stands: small, JSON-able, the same on every rank.
+        """Position of the latest iteration: small, JSON-able, the same on every rank.
 
-        It counts batches that you received, not those read ahead. After the last batch of an epoch it is the beginning
-        of the next. With `on_error="skip"` or `"replace"` it also lists the bad samples this rank has met (`"bad"`), so
-        that a resumed run gives up where an undisturbed one would.
+        It counts batches that you received, not those prepared ahead. After the last batch of an epoch it is the
+        beginning of the next. With `on_error="skip"` or `"replace"` it also lists this rank's bad samples (`"bad"`), so
+        that a resumed run stops where an uninterrupted one would.
         """
         if self._elsewhere is not None and self._elsewhere.moved():
             raise StateError(
@@ -286,15 +286,15 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         return state
 
     def _python_names(self) -> list[str] | None:
-        """What Python does to the batches, in words."""
+        """Names of the Python functions applied to batches."""
         made = [part.names() for part in (self._callables, self._device) if part is not None]
         return [name for names in made for name in names] if made else None
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
-        """The next `iter()` goes on where `state` was taken, on any number of ranks. Takes no time.
+        """Makes the next `iter()` resume where `state` was taken, on any number of ranks. Takes no time.
 
-        A state of other data, or of options that would give other batches, is refused with the difference; with
-        `strict=False` the loader goes on from the same place all the same. A mix gets the weights that it had, for
+        A state of other data, or of options that would give other batches, is refused with the differences; with
+        `strict=False` the loader resumes from the same position anyway. A mix gets its saved weights, for
         the rest of the epoch and, if they were set with `set_weights`, for those that follow.
         """
         if not isinstance(state, Mapping):
@@ -310,27 +310,27 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         epoch, samples, weights, coming = self._core.check_state(text, strict)
         if coming is not None:
             self.set_weights(coming)
-        # At the very beginning of an epoch, weights set since say that it had begun.
+        # At the very beginning of an epoch, weights that were set since mean that it had started.
         begun = samples > 0 or (coming is not None and coming != weights)
         self._go_to((epoch, samples), weights if begun else None)
 
     def stats(self) -> dict[str, Any]:
-        """What was done so far, where the time went, and what limits the speed."""
+        """Statistics so far: samples, time by stage, and what limits the speed."""
         stats: dict[str, Any] = json.loads(self._core.stats())
         return stats
 
     def errors(self) -> list[dict[str, Any]]:
         """Samples that could not be read or decoded, each once, with uri, index, stage, offset and reason.
 
-        `index` counts as `batch["index"]` does; `source_index` is the sample's number in the data set that it comes
-        from, which is another one after `select`, `concat` or `mix`.
+        `index` is the number in `batch["index"]`; `source_index` is the sample's number in its original data set,
+        which differs after `select`, `concat` or `mix`.
         """
         return self._core.errors()
 
     def close(self) -> None:
         """Stops all threads. Batches you have stay valid.
 
-        A thread that is stuck in storage that does not answer is left behind after five seconds, with a warning.
+        A thread that is stuck in storage that does not answer is abandoned after five seconds, with a warning.
         """
         if self._closed:
             return
@@ -370,7 +370,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
 
 
 def _cached(dataset: Dataset, folder: Uri) -> Dataset:
-    """The data set behind a disk cache; a setting that would change nothing is a mistake."""
+    """The data set with a disk cache; an error if a cache would have no effect."""
     cached = dataset.cached(folder, pack=False)
     if cached._core.spec() == dataset._core.spec():  # noqa: SLF001 - same package
         raise OptionError("cache_dir: local data need no cache")
@@ -378,7 +378,7 @@ def _cached(dataset: Dataset, folder: Uri) -> Dataset:
 
 
 def _resolve(knobs: KnobValues, dataset: Dataset) -> KnobValues:
-    """Knobs with everything found out that can be found out once: ranks and sampler."""
+    """Fills in what can be detected: ranks and sampler."""
     rank, world_size = discover(knobs["rank"], knobs["world_size"])
     sampler = understood(knobs["sampler"], len(dataset))
     transforms = knobs["transforms"]
@@ -389,14 +389,14 @@ def _resolve(knobs: KnobValues, dataset: Dataset) -> KnobValues:
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy or torch as Python's, for JSON."""
+    """Converts a number of NumPy or torch to Python's, for JSON."""
     if not hasattr(value, "tolist"):
         raise TypeError(f"there is a {type(value).__name__} in it")
     return value.tolist()
 
 
 def _signature() -> inspect.Signature:
-    """What `help` and editors show: the knobs with their defaults."""
+    """The signature for `help` and editors: the knobs with their defaults."""
     written = inspect.signature(Loader.__init__)
     only = inspect.Parameter.KEYWORD_ONLY
     knobs = [inspect.Parameter(name, only, default=knob.default, annotation=knob.type) for name, knob in KNOBS.items()]
@@ -410,7 +410,7 @@ Loader.__doc__ = f"{Loader.__doc__}\n    Knobs, with their defaults:\n\n{describ
 
 @atexit.register
 def _close_all() -> None:
-    """Threads must not outlive the interpreter that their batches belong to."""
+    """Threads must not outlive the interpreter that owns their batches."""
     close: Callable[[Loader], None] = Loader.close
     for loader in list(_OPEN):
         close(loader)

@@ -1,10 +1,10 @@
-"""What frameworks look for on a torch `DataLoader`.
+"""The attributes of a torch `DataLoader` that frameworks use.
 
-Some only read these names; some build a `DataLoader` from them, to skip batches (Accelerate, and through it the Hugging
-Face Trainer) or to give it a `DistributedSampler` (Ray). Both come out right: batches of
+Some only read these names; some build a `DataLoader` from them, to skip batches (Accelerate, and with it the Hugging
+Face Trainer) or to give it a `DistributedSampler` (Ray). Both work: batches of
 `DataLoader(loader.dataset, batch_sampler=loader.batch_sampler, collate_fn=loader.collate_fn)` are the loader's own,
-made by its threads, and on several ranks `loader.sampler` is a `DistributedSampler`, so that nobody deals out the data
-a second time.
+made by its threads, and on several ranks `loader.sampler` is a `DistributedSampler`, so that the data are not
+divided a second time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LooksLikeDataLoader", "PlannedBatch"]
 
-# What decides which samples come when.
+# Knobs that determine which samples are delivered when.
 _ORDER = ("batch_size", "shuffle", "seed", "drop_last", "sampler", "rank", "world_size")
 
 
 class LooksLikeDataLoader:
-    """The names of a `DataLoader` that has no worker processes, which is what a loader is."""
+    """The attributes of a `DataLoader` without worker processes."""
 
     _knobs: KnobValues
 
     @property
     def num_workers(self) -> int:
-        """Worker processes, as torch counts them: none. Threads are `options["num_workers"]`."""
+        """Number of worker processes, as torch counts them: none. Threads are `options["num_workers"]`."""
         return 0
 
     @property
@@ -49,47 +49,47 @@ class LooksLikeDataLoader:
 
     @property
     def pin_memory_device(self) -> str:
-        """The current one."""
+        """The current device."""
         return ""
 
     @property
     def timeout(self) -> float:
-        """Seconds without a batch after which to raise; 0 for never."""
+        """Seconds without a batch after which an error is raised; 0 for never."""
         return float(self._knobs["timeout"] or 0)
 
     @property
     def generator(self) -> None:
-        """Order and augmentation are drawn from the seed."""
+        """None: order and augmentation are drawn from the seed."""
         return
 
     @property
     def worker_init_fn(self) -> None:
-        """Workers are threads of the engine and run no Python."""
+        """None: workers are threads of the engine and run no Python."""
         return
 
     @property
     def multiprocessing_context(self) -> None:
-        """There are no worker processes."""
+        """None: there are no worker processes."""
         return
 
     @property
     def prefetch_factor(self) -> None:
-        """There are no worker processes; see `options["prefetch"]`."""
+        """None: there are no worker processes; see `options["prefetch"]`."""
         return
 
     @property
     def persistent_workers(self) -> bool:
-        """There are no worker processes to be kept; threads are, see `options["persistent_workers"]`."""
+        """False: there are no worker processes to keep; for threads see `options["persistent_workers"]`."""
         return False
 
     @property
     def in_order(self) -> bool:
-        """Batches always come in order."""
+        """True: batches are always delivered in order."""
         return True
 
     @property
     def sampler(self) -> Any:
-        """The coming epoch's samples on this rank: `iter`, `len`, `set_epoch`; on several ranks a `DistributedSampler`.
+        """The next epoch's samples on this rank: `iter`, `len`, `set_epoch`; on several ranks a `DistributedSampler`.
 
         >>> import feedline as fl
         >>> loader = fl.Loader(fl.open(example_folder), batch_size=4)
@@ -100,11 +100,11 @@ class LooksLikeDataLoader:
 
     @property
     def batch_sampler(self) -> BatchSampler:
-        """The coming epoch's batches on this rank, as lists of samples."""
+        """The next epoch's batches on this rank, as lists of samples."""
         return BatchSampler(self)  # type: ignore[arg-type]
 
     def collate_fn(self, batch: Any) -> Any:
-        """Gives a finished batch back; of a list of samples it makes none, since the engine does that."""
+        """Returns a finished batch unchanged; a list of samples is refused, since the engine makes batches."""
         if isinstance(batch, list) and self._knobs["batch_map"] is None:
             raise OptionError(
                 "collate_fn: the loader makes batches from stored data, not from samples\n"
@@ -114,7 +114,7 @@ class LooksLikeDataLoader:
 
 
 class PlannedBatch(list[int]):
-    """The samples of a batch, and where to have it made: `Dataset.__getitems__` does."""
+    """The samples of a batch, and the object that can make it: `Dataset.__getitems__` uses it."""
 
     def __init__(self, samples: Sequence[int], made: Made, number: int) -> None:
         super().__init__(samples)
@@ -126,12 +126,12 @@ class PlannedBatch(list[int]):
         return self._made.batch(self._number)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To another process goes only the list: the threads are here.
+        # Only the list is sent to another process: the threads are here.
         return list, (list(self),)
 
 
 class Made:
-    """Makes batches of one epoch, by number. One after the other is a single pass; a gap begins another."""
+    """Makes batches of one epoch, by number. Consecutive numbers are one pass; a gap starts another."""
 
     def __init__(self, loader: Loader, place: tuple[int, int], weights: list[float] | None) -> None:
         self._loader = loader
@@ -141,7 +141,7 @@ class Made:
         self._coming = 0
 
     def batch(self, number: int) -> Any:
-        """The batch of this number, counted from where the epoch was begun."""
+        """The batch of this number, counted from the start of the epoch."""
         if self._running is None or number != self._coming:
             epoch, first = self._place
             self._loader._go_to((epoch, first + number * self._loader._global_batch()), self._weights)  # noqa: SLF001
@@ -151,7 +151,7 @@ class Made:
 
 
 class BatchSampler:
-    """What `loader.batch_sampler` is."""
+    """The type of `loader.batch_sampler`."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -164,7 +164,7 @@ class BatchSampler:
         return _sampler(self._loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """As that of the loader."""
+        """Like the loader's."""
         self._loader.set_epoch(epoch)
 
     def __len__(self) -> int:
@@ -177,7 +177,7 @@ class BatchSampler:
 
 
 def _numbers(loader: Loader) -> Iterator[list[int]]:
-    """Sample numbers of the coming epoch's batches; nothing is read."""
+    """Sample numbers of the next epoch's batches; nothing is read."""
     place, weights = loader._next, loader._old_weights  # noqa: SLF001 - same package
     changed = {name: default for name, default in DEFAULTS.items() if name not in _ORDER}
     with loader._with_knobs(**{**changed, "fields": [], "output": "numpy", "num_workers": 1}) as quick:  # noqa: SLF001
@@ -187,7 +187,7 @@ def _numbers(loader: Loader) -> Iterator[list[int]]:
 
 
 class _Samples:
-    """What `loader.sampler` is."""
+    """The type of `loader.sampler`."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -204,21 +204,21 @@ class _Samples:
 
     @property
     def epoch(self) -> int:
-        """The epoch that comes next."""
+        """The next epoch."""
         return self._loader.epoch
 
     @property
     def num_samples(self) -> int:
-        """Samples of an epoch on this rank."""
+        """Number of samples in an epoch on this rank."""
         return len(self)
 
     @property
     def total_size(self) -> int:
-        """Samples of an epoch on all ranks."""
+        """Number of samples in an epoch on all ranks."""
         return len(self) * self.num_replicas
 
     def set_epoch(self, epoch: int) -> None:
-        """As that of the loader."""
+        """Like the loader's."""
         self._loader.set_epoch(whole("epoch", epoch))
 
     def __len__(self) -> int:
@@ -229,7 +229,7 @@ class _Samples:
 
 
 def _sampler(loader: Loader) -> Any:
-    """Of the class that frameworks look for, where torch is there: what it says of the data must be true of it."""
+    """A sampler of the class that frameworks look for, if torch is installed; its attributes must be true."""
     knobs = loader._knobs  # noqa: SLF001 - same package
     if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
         return _Samples(loader)

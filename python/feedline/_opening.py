@@ -1,4 +1,4 @@
-"""Data where they lie: [`open`][feedline.open]."""
+"""Opening data: [`open`][feedline.open]."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def open(  # noqa: A001 - the public contract names it so
     follow_links: bool = False,
     annotations: Uri | None = None,
 ) -> Dataset:
-    """Opens data where they lie: a folder of images, a pack, tar files, a zip, a table.
+    """Opens data in place: a folder of images, a pack, tar files, a zip, a table.
 
     `uri` is a path, a brace or glob pattern (`train-{000..146}.tar`, `*.jpg`), or a list of those; several folders,
     packs or tables are joined, with classes matched by name. `~` and relative paths are resolved at once. `format` is
-    found from the content unless given. `fields` picks and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
+    detected from the content unless given. `fields` selects and renames: `{"image": "jpg;jpeg;png", "label": "cls"}`.
 
     A table (`.csv`, `.tsv`, `.jsonl`) has a sample in each row; a column of image paths becomes the image, and a label
     column of text becomes classes. Paths start at the table's folder, or at `root`. A data frame, a list of dicts and a
-    `datasets.Dataset` are tables too. `schema` says what columns hold where that cannot be told by looking:
-    `{"file": "image", "label": "text"}`; it also makes images of the arrays in `.npy` and `.npz` files.
+    `datasets.Dataset` are tables too. `schema` gives the kinds of columns that cannot be detected:
+    `{"file": "image", "label": "text"}`; with it, arrays in `.npy` and `.npz` files can be images.
 
-    `hf://datasets/ORG/NAME[@REVISION][/PATH]` are files on the Hugging Face hub, of the commit that the revision is
-    when it is opened; the token is where `huggingface_hub` has it.
+    `hf://datasets/ORG/NAME[@REVISION][/PATH]` are files on the Hugging Face hub, at the revision's commit
+    when it is opened; the token is found as in `huggingface_hub`.
 
-    `{"image": "images/", "mask": "masks/"}` joins files of the same name in sister folders; files without a partner are
-    left out with a warning. With `annotations`, images of a folder come with `boxes` and `label` of their objects:
+    `{"image": "images/", "mask": "masks/"}` joins files of the same name in parallel folders; files without a partner
+    are left out with a warning. With `annotations`, images of a folder get the `boxes` and `label` of their objects:
     COCO's file (`"instances.json"`; boxes as corners), a folder of Pascal VOC's `.xml` (corners), or one of YOLO's
-    `.txt` (middle and size, as shares: `T.Boxes("cxcywh", normalized=True)`).
+    `.txt` (centre and size, as shares: `T.Boxes("cxcywh", normalized=True)`).
 
-    Some formats ask more. `split` picks one of several parts (`train`, `test`). Fields that are Python pickles are
-    refused unless `allow_pickle`, since reading one can run any code; `ds[i]` then unpickles them, a loader hands out
-    their bytes. `password` is for encrypted data, `verify_hashes` compares files with the hashes in their index.
-    Tables may name image files beside them; one that a symbolic link leads out of the folder for is refused unless
-    `follow_links`.
+    Some formats have more options. `split` selects one of several parts (`train`, `test`). Fields that are Python
+    pickles are refused unless `allow_pickle` is set, since reading one can run any code; `ds[i]` then unpickles them, a
+    loader returns their bytes. `password` is for encrypted data, `verify_hashes` compares files with the hashes in
+    their index. Tables may name image files beside them; a file outside the folder, reached by a symbolic link, is
+    refused unless `follow_links` is set.
 
     >>> import feedline as fl
     >>> ds = fl.open(example_folder)
@@ -106,18 +106,18 @@ def open(  # noqa: A001 - the public contract names it so
 
 
 def open_source(source: Any, options: Mapping[str, object] | None) -> Dataset:
-    """What is to be written elsewhere."""
+    """Opens the source of a function that writes data."""
     storage_text(options, knob="source_storage_options")
     if isinstance(source, Dataset):
         if options:
-            raise OptionError("source_storage_options: the source is open already; give them to open")
+            raise OptionError("source_storage_options: the source is already open; pass them to open")
         return source
     if not (is_hugging_face(source) or is_frame(source) or is_rows(source)):
         _uris("source", source)
     try:
         return open(source, storage_options=options)
     except OptionError as error:
-        # Those of the destination have that name here.
+        # Here, `storage_options` are those of the destination.
         if str(error).startswith("storage_options: "):
             raise OptionError(f"source_{error}") from None
         raise
@@ -128,9 +128,7 @@ def _uris(knob: str, given: Any) -> list[str]:
         return [local_text(knob, given)]
     allowed = "a path, a uri, or a list of those"
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise OptionError(
-            f"{knob}: a {type(given).__name__} is nothing that can be opened ({shown(given)}); give {allowed}"
-        )
+        raise OptionError(f"{knob}: a {type(given).__name__} cannot be opened ({shown(given)}); give {allowed}")
     uris = [local_text(knob, one) for one in listed(knob, given, allowed)]
     if not uris:
         refuse(knob, given, allowed)
@@ -148,13 +146,13 @@ def _picked(fields: Mapping[str, str] | None) -> list[tuple[str, str]] | None:
 def storage_text(
     options: Mapping[str, object] | None, cache_dir: Uri | None = None, knob: str = "storage_options"
 ) -> str:
-    """How to reach what is not on this machine, as the core takes it."""
+    """Storage settings for remote data, in the core's form."""
     folder = None if cache_dir is None else local_text("cache_dir", cache_dir)
     return json.dumps({"options": settings(options, knob), "cache_dir": folder})
 
 
 def settings(options: Mapping[str, object] | None, knob: str = "storage_options") -> dict[str, str]:
-    """Storage options as names and words."""
+    """Storage options as names and texts."""
     named: dict[str, str] = {}
     for name, value in mapping(knob, options, "a dict of settings by name").items():
         if isinstance(value, Mapping) and name == "headers":
@@ -165,13 +163,13 @@ def settings(options: Mapping[str, object] | None, knob: str = "storage_options"
 
 
 def _setting(knob: str, name: object, value: Any) -> str:
-    """A setting in words: text, a number, yes or no, or a list of those."""
+    """A setting as text: text, a number, yes or no, or a list of those."""
     if isinstance(value, (list, tuple)):
         return ",".join(_setting(knob, name, one) for one in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        raise OptionError(f"{knob}: {name} is a mapping; name each setting by itself")
+        raise OptionError(f"{knob}: {name} is a mapping; give each setting separately")
     if not isinstance(value, (str, int, float, os.PathLike)):
         raise OptionError(f"{knob}: {name} is {shown(value)}, which is not text, a number, True or False")
     return text(f"{knob}: {name}", str(value))

@@ -18,9 +18,9 @@ __all__ = ["DEFAULTS", "REFUSED", "LoaderOptions", "refuse_unknown"]
 
 
 class LoaderOptions(metaclass=Called):
-    """A loader's knobs, put together step by step. Every step gives a new value; the old one stays as it is.
+    """A loader's knobs, set step by step. Every step returns a new object; the old one is not changed.
 
-    Every value is checked as soon as it is given. Read a knob back as `options["batch_size"]`, as
+    Every value is checked when it is given. Read a knob back as `options["batch_size"]`, as
     `options.batch_size_value`, or all of them with `to_dict()`.
 
     >>> options = LoaderOptions().with_batch_size(256).shuffle(True, 42).num_workers(8)
@@ -35,7 +35,7 @@ class LoaderOptions(metaclass=Called):
     __slots__ = ("_knobs",)
 
     def __init__(self, **knobs: Unpack[KnobArguments]) -> None:
-        # Only what was set: a loader's own arguments then fill the rest.
+        # Only what was set: the loader's own arguments fill the rest.
         self._knobs = checked(knobs)
 
     def _with(self, **knobs: Any) -> LoaderOptions:
@@ -81,11 +81,11 @@ class LoaderOptions(metaclass=Called):
         return self._with(batch_size=samples)
 
     def shuffle(self, on: bool | str = True, seed: int | None = None) -> LoaderOptions:
-        """Order of an epoch, and what it is drawn from."""
+        """Order of an epoch, and its seed."""
         return self._with(shuffle=on) if seed is None else self._with(shuffle=on, seed=seed)
 
     def with_seed(self, seed: int) -> LoaderOptions:
-        """What order and augmentation are drawn from."""
+        """Seed of the order and of the augmentation."""
         return self._with(seed=seed)
 
     def with_generator_seed(self, seed: int) -> LoaderOptions:
@@ -127,11 +127,11 @@ class LoaderOptions(metaclass=Called):
         return self._with(num_workers=threads)
 
     def prefetch(self, batches: int) -> LoaderOptions:
-        """Batches to be ready ahead."""
+        """Number of batches to prepare ahead."""
         return self._with(prefetch=batches)
 
     def shard(self, rank: int, world_size: int) -> LoaderOptions:
-        """This process's place among all."""
+        """Rank of this process, and the number of processes."""
         return self._with(rank=rank, world_size=world_size)
 
     distributed_sampling = shard
@@ -141,7 +141,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(output=output)
 
     def with_device(self, device: Any) -> LoaderOptions:
-        """Where torch tensors go."""
+        """Device of the torch tensors."""
         return self._with(device=device)
 
     def with_dtype(self, dtype: Any) -> LoaderOptions:
@@ -149,7 +149,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(dtype=dtype)
 
     def with_mode(self, mode: str | Mapping[str, str] | None) -> LoaderOptions:
-        """What images are: `"RGB"`, `"L"`, `"I;16"`, `"index"` and the like, for all or by field."""
+        """Mode of images: `"RGB"`, `"L"`, `"I;16"`, `"index"` and the like, for all or by field."""
         return self._with(mode=mode)
 
     def with_background(self, colour: Any) -> LoaderOptions:
@@ -157,11 +157,11 @@ class LoaderOptions(metaclass=Called):
         return self._with(background=colour)
 
     def allow_truncated(self, on: bool = True) -> LoaderOptions:
-        """Whether JPEGs and PNGs that end early give what there is of them."""
+        """Whether JPEGs and PNGs that end early are decoded as far as they go."""
         return self._with(allow_truncated=on)
 
     def exif_transpose(self, on: bool = True) -> LoaderOptions:
-        """Whether images are turned as their EXIF orientation says."""
+        """Whether images are rotated as their EXIF orientation says."""
         return self._with(exif_transpose=on)
 
     def channels_last(self) -> LoaderOptions:
@@ -173,7 +173,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(memory_format="channels_first")
 
     def missing(self, how: str) -> LoaderOptions:
-        """Numbers that samples lack: `mask` (0, or NaN for floats, and `NAME.valid`), `nan` or `error`."""
+        """Missing numbers: `mask` (0, or NaN for floats, and `NAME.valid`), `nan` or `error`."""
         return self._with(missing=how)
 
     def pin_memory(self, on: bool = True) -> LoaderOptions:
@@ -185,7 +185,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(non_blocking=on)
 
     def with_timeout(self, seconds: float | None) -> LoaderOptions:
-        """Seconds without a batch after which to give up."""
+        """Seconds without a batch after which an error is raised."""
         return self._with(timeout=seconds)
 
     timeout_seconds = with_timeout
@@ -195,7 +195,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(on_error=policy, max_errors=max_errors)
 
     def with_collate(self, collate: str | Mapping[str, str] | None) -> LoaderOptions:
-        """How values of different sizes arrive."""
+        """How values of different sizes are returned."""
         return self._with(collate=collate)
 
     def with_as_tuple(self, fields: bool | Iterable[str] = True) -> LoaderOptions:
@@ -203,7 +203,7 @@ class LoaderOptions(metaclass=Called):
         return self._with(as_tuple=fields)
 
     def with_memory_budget(self, size: int | None) -> LoaderOptions:
-        """Bytes of batch memory in flight, values of any size included. One batch is always let in, however large."""
+        """Largest number of bytes of batch memory in flight, ragged values included. One batch is always allowed."""
         return self._with(memory_budget=size)
 
     def persistent_workers(self, on: bool = True) -> LoaderOptions:
@@ -211,15 +211,15 @@ class LoaderOptions(metaclass=Called):
         return self._with(persistent_workers=on)
 
     def auto_tune(self, on: bool = True) -> LoaderOptions:
-        """Whether to adjust threads and batches ahead from epoch to epoch, by what was slow."""
+        """Whether to adjust threads and prefetching from epoch to epoch, by what was slow."""
         return self._with(auto_tune=on)
 
     def with_map(self, function: Any, as_: str | None = None) -> LoaderOptions:
-        """A function of every sample, and what images are for it: `"numpy"`, `"pil"` or `"torch"`."""
+        """A function applied to every sample, and the type of its images: `"numpy"`, `"pil"` or `"torch"`."""
         return self._with(map=function, as_=as_)
 
     def with_batch_map(self, function: Any) -> LoaderOptions:
-        """A function of every batch."""
+        """A function applied to every batch."""
         return self._with(batch_map=function)
 
     def with_map_workers(self, kind: str | None) -> LoaderOptions:
@@ -233,11 +233,11 @@ class LoaderOptions(metaclass=Called):
     # Presets.
 
     def gpu_optimized(self) -> LoaderOptions:
-        """For one GPU: page-locked memory, copies that overlap, threads that stay."""
+        """For one GPU: page-locked memory, overlapping copies, threads that are kept."""
         return self._with(pin_memory=True, persistent_workers=True, non_blocking=True)
 
     def distributed_optimized(self, rank: int, world_size: int) -> LoaderOptions:
-        """The same, for one of several processes; every rank gets as many batches as the others."""
+        """The same, for one of several processes; every rank gets the same number of batches."""
         return self.gpu_optimized().shard(rank, world_size)
 
     def debug_mode(self) -> LoaderOptions:

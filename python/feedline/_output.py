@@ -1,4 +1,4 @@
-"""What the engine made → what the user wants: torch, NumPy, JAX or plain DLPack, without copying."""
+"""Converts the engine's batches to torch, NumPy, JAX or plain DLPack, without copying."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Converter", "tuple_fields"]
 
 
 class Converter:
-    """Turns the engine's columns into a batch, as one loader's knobs demand."""
+    """Turns the engine's columns into a batch, as the loader's knobs say."""
 
     def __init__(self, knobs: Mapping[str, Any]) -> None:
         self._output = _choose(knobs["output"])
@@ -27,9 +27,9 @@ class Converter:
         if self._output == "dlpack" and self._collate not in (None, "ragged"):
             raise OptionError("collate: plain DLPack values cannot be rearranged; use another output")
         if self._collate is None and isinstance(knobs["sampler"], Buckets):
-            # What buckets are for: every batch has one shape.
+            # With buckets, every batch has one shape.
             self._collate = {"*": "stack"}
-        # Now, not with the first batch: an import is long, and one broken off by Ctrl-C cannot be had again.
+        # Now, not with the first batch: an import takes long, and one interrupted by Ctrl-C cannot be repeated.
         dtypes = knobs["dtype"].values() if isinstance(knobs["dtype"], Mapping) else [knobs["dtype"]]
         for dtype in dtypes or ["float32"]:
             _load(self._output, dtype)
@@ -45,7 +45,7 @@ class Converter:
         self._tuple = knobs["as_tuple"]
 
     def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> Any:
-        """The batch as a dict, views of a field as a dict of their own; or a tuple, if that was asked for."""
+        """The batch as a dict, in which views of a field are a dict; or a tuple, if requested."""
         result = self._dict(made)
         if not self._tuple:
             return result
@@ -69,9 +69,9 @@ class Converter:
     ) -> Any:
         if meaning == "list":
             return elements
-        # What a function made of its own accord is no image, however many dimensions it has.
+        # An array made by a function is not an image, however many dimensions it has.
         image, meaning = meaning != "plain", "numbers" if meaning == "plain" else meaning
-        # DLPack has no ragged arrays; what is flat stays with NumPy, which speaks DLPack too.
+        # DLPack has no ragged arrays; flat values stay in NumPy, which supports DLPack too.
         flat = offsets is not None and self._output == "dlpack"
         array = self._move(_numpy_array(elements) if flat else self._array(elements))
         if offsets is None:
@@ -92,9 +92,9 @@ class Converter:
         return array.permute(0, 3, 1, 2) if image and self._output == "torch" else array
 
     def _choice(self, name: str, meaning: str, *, shaped: bool) -> str:
-        """How a field of different sizes arrives.
+        """How a field of different sizes is returned.
 
-        Unless the user says otherwise: ragged, text as a list, and images of buckets stacked.
+        The default: ragged; text as a list; images of buckets stacked.
         """
         usual = "list" if meaning == "text" else "ragged"
         if self._params and meaning == "json" and ".params" in name:
@@ -107,7 +107,7 @@ class Converter:
 
 
 def tuple_fields(knobs: Mapping[str, Any], schema: Mapping[str, str]) -> list[str] | None:
-    """The fields to load: those of `fields`, or of a tuple that names its own; `None` for the usual ones."""
+    """The fields to load: those of `fields`, or of a tuple with its own names; `None` for the default."""
     wanted, names = knobs["fields"], knobs["as_tuple"]
     fields = None if wanted is None else list(wanted)
     if names is None or isinstance(names, bool):
@@ -126,7 +126,7 @@ def tuple_fields(knobs: Mapping[str, Any], schema: Mapping[str, str]) -> list[st
 
 
 def _views(transforms: Any) -> dict[str, tuple[str, str]]:
-    """Columns that are views, by name: a field's own name may have a dot as well, so the name alone does not tell."""
+    """Columns that are views, by name: a field's own name may contain a dot, so the name alone is not enough."""
     by_field = transforms.items() if isinstance(transforms, Mapping) else ()
     return {f"{field}.{view}": (field, view) for field, ops in by_field if isinstance(ops, Mapping) for view in ops}
 
@@ -140,7 +140,7 @@ def _choose(output: str) -> str:
 
 
 def _load(output: str, dtype: str) -> None:
-    """Imports what batches will need."""
+    """Imports the packages that batches will need."""
     if output in ("torch", "jax"):
         importlib.import_module(output)
     if output == "numpy" and dtype == "bfloat16":
@@ -173,7 +173,7 @@ def _jax_array(buffer: Any) -> Any:
 
 
 def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Page-locks and moves torch tensors; does nothing where nothing was asked."""
+    """Page-locks and moves torch tensors; does nothing if neither is requested."""
     device, pin = knobs["device"], knobs["pin_memory"]
     if device is None and not pin:
         return lambda array: array
@@ -197,7 +197,7 @@ def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _target(torch: Any, device: Any) -> Any:
-    """The device, if it is there. A CUDA device is only counted: a loader that is built or pickled touches none."""
+    """The device, if it exists. CUDA devices are only counted: creating or pickling a loader touches none."""
     try:
         target = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -215,10 +215,10 @@ def _target(torch: Any, device: Any) -> Any:
 
 
 def _copier(torch: Any, target: Any, *, non_blocking: bool) -> Callable[[Any], Any]:
-    """Copies a tensor to `target`; to a CUDA device on a stream of its own unless that is not wanted.
+    """Copies a tensor to `target`; to a CUDA device on its own stream, unless `non_blocking` is off.
 
     A copy on the user's own stream would wait for the training step that is queued there. On another stream it runs
-    beside it; the user's stream waits for the copy alone, and the memory is kept until that stream is done with it.
+    in parallel; the user's stream waits only for the copy, and the memory is kept until that stream is done with it.
     """
     if target.type != "cuda" or not non_blocking:
         return lambda tensor: tensor.to(target, non_blocking=non_blocking)
@@ -226,7 +226,7 @@ def _copier(torch: Any, target: Any, *, non_blocking: bool) -> Callable[[Any], A
 
     def copy(tensor: Any) -> Any:
         if not streams:
-            # Made with the first batch: a loader that is only built, or pickled, touches no device.
+            # Created with the first batch: a loader that is only created or pickled touches no device.
             streams.append(torch.cuda.Stream(target))
         with torch.cuda.stream(streams[0]):
             moved = tensor.to(target, non_blocking=True)
@@ -239,7 +239,7 @@ def _copier(torch: Any, target: Any, *, non_blocking: bool) -> Callable[[Any], A
 
 
 def _samples(columns: Sequence[tuple[Any, ...]]) -> list[int] | None:
-    """Which samples a batch holds, if it has values that can turn out unreadable when they are looked at."""
+    """The sample numbers of a batch, if it has values that may be unreadable when they are used."""
     if all(meaning != "json" for _, meaning, *_ in columns):
         return None
     index = next((elements for name, _, elements, *_ in columns if name == "index"), None)
@@ -247,7 +247,7 @@ def _samples(columns: Sequence[tuple[Any, ...]]) -> list[int] | None:
 
 
 def _stack(name: str, ragged: Ragged) -> Any:
-    """One dense array of values that have the same shape: no copy."""
+    """One dense array of values of the same shape: no copy."""
     shapes = ragged.shapes or [(length,) for length in ragged.lengths()]
     different = next((shape for shape in shapes if shape != shapes[0]), None)
     if different is not None or ragged.kind in ("text", "json"):
@@ -257,7 +257,7 @@ def _stack(name: str, ragged: Ragged) -> Any:
 
 
 def _pad(name: str, ragged: Ragged) -> Any:
-    """One dense array, each value in the corner, zeros behind."""
+    """One dense array, each value in the corner, followed by zeros."""
     if ragged.kind != "numbers" and ragged.shapes is None and ragged.kind != "bytes":
         raise OptionError(f"collate: {name} is {ragged.kind}, which cannot be padded; use 'list'")
     values = [ragged[index] for index in range(len(ragged))]

@@ -51,31 +51,32 @@ def pack(
 ) -> Dataset:
     """Writes `source` as a pack and opens it.
 
-    `source` is anything [`open`][feedline.open] takes, a data set, or samples that Python has: an iterable of dicts, a
-    data frame, a map-style data set of torch. Packing is parallel and crash-safe: killed at any moment, the same call
-    goes on where it stopped, and the result is the same to the byte. An iterable starts anew.
+    `source` is anything [`open`][feedline.open] accepts, a data set, or samples in Python: an iterable of dicts, a
+    data frame, a map-style data set of torch. Packing is parallel and crash-safe: after an interruption, the same call
+    resumes, and the result is the same to the byte. An iterable starts again.
 
-    Of such samples, `schema` may say what each field holds; otherwise the first ones tell. Pillow's images and rows of
-    the form `{"bytes": ..., "path": ...}` are images, of which encoded bytes are kept where there are any and pixels
-    are written without loss (PNG) where not; NumPy's arrays and torch's tensors are arrays unless the schema says
-    `image`.
-    Tuples need `field_names`. `classes` are the names of the labels; labels that are text become their numbers.
+    For samples in Python, `schema` gives the kinds of the fields; by default they are detected from the first samples.
+    Pillow's images and rows of the form `{"bytes": ..., "path": ...}` are images: encoded bytes are kept if there are
+    any, otherwise pixels are stored without loss (PNG). NumPy's arrays and torch's tensors are arrays unless the schema
+    says `image`.
+    Tuples need `field_names`. `classes` are the names of the labels; text labels become their numbers.
 
     With `image="jpeg"` the original bytes are kept bit for bit; `baseline=True` rewrites progressive files without loss
     (only sequential ones can be decoded in part). `image="compact"` stores JPEGs in another form of about their size.
-    The files come back from it byte for byte, and it decodes nearly as fast as `dct`. The few files that would grow
-    are kept as with `jpeg`, and so are progressive ones. `shorter_side`, `longer_side` and `quality` write images anew.
+    The files can be restored byte for byte, and it decodes nearly as fast as `dct`. The few files that would grow
+    are stored as with `jpeg`, and so are progressive ones. `shorter_side`, `longer_side` and `quality` re-encode
+    images.
 
-    `check` says how closely images are looked at before they are written: `"none"`, `"header"` or `"decode"`. With
-    `on_error="skip"` they are decoded unless it says otherwise, and what cannot be decoded is left out; the pack's
-    manifest counts and names it.
+    `check` says how thoroughly images are checked before they are written: `"none"`, `"header"` or `"decode"`. With
+    `on_error="skip"` they are decoded by default, and images that cannot be decoded are left out; the pack's
+    manifest counts and lists them.
 
     With `append=True` the samples are added to the finished pack at the destination, as new parts; the old ones are not
-    touched. The same call again adds nothing.
+    changed. The same call again adds nothing.
 
-    The destination is a folder, or a prefix such as `s3://bucket/train` (reached with `storage_options`): each part is
-    then written here, sent and removed, the manifest last; an interrupted upload is resumed. A source behind a
-    network is reached with `source_storage_options`.
+    The destination is a folder, or a prefix such as `s3://bucket/train` (with `storage_options`): each part is
+    then written here, uploaded and removed, the manifest last; an interrupted upload is resumed. For a remote
+    source, use `source_storage_options`.
 
     >>> import feedline as fl
     >>> packed = fl.pack(example_folder, tmp_path / "animals", progress=False)
@@ -104,7 +105,7 @@ def pack(
     if is_openable(source):
         for name, value in (("schema", schema), ("field_names", field_names), ("classes", classes)):
             if value is not None:
-                raise OptionError(f"{name}: only for samples that Python has; a data set has its own")
+                raise OptionError(f"{name}: only for samples in Python; a data set has its own")
         dataset = open_source(source, source_storage_options)
         refuse_mix(dataset)
         if flag("append", append) and "://" in target:
@@ -120,11 +121,13 @@ def pack(
     else:
         storage_text(source_storage_options, knob="source_storage_options")
         if append:
-            raise OptionError("append: samples that Python gives cannot be appended\nhint: pack them, then merge")
+            raise OptionError("append: samples from Python cannot be appended\nhint: pack them, then merge")
         if source_storage_options:
-            raise OptionError("source_storage_options: an iterable is not reached through a network")
+            raise OptionError("source_storage_options: an iterable is not remote")
         if "://" in target:
-            raise OptionError("destination: an iterable is packed into a local folder; pack or convert that to send it")
+            raise OptionError(
+                "destination: an iterable is packed into a local folder; pack or convert that folder to upload it"
+            )
         samples = Samples(source, schema=schema, field_names=field_names, classes=classes)
         writer = _feedline.PackWriter(target, list(samples.schema.items()), samples.classes, settings)
         samples.push_all(writer.push)
@@ -133,7 +136,7 @@ def pack(
 
 
 def settings_text(**knobs: Any) -> str:
-    """The knobs that decide what is written, checked, as the core takes them."""
+    """The knobs that determine what is written, checked, in the core's form."""
     side = maybe(partial(whole, low=1, high=2**32 - 1))
     checks: dict[str, Callable[[str, Any], Any]] = {
         "image": lambda name, value: choice(name, value, _IMAGES),
@@ -152,7 +155,7 @@ def settings_text(**knobs: Any) -> str:
 
 
 def is_openable(source: object) -> bool:
-    """Whether it can be opened, and so be asked for its samples again; otherwise Python has them."""
+    """Whether it can be opened, and so be read again; otherwise the samples are in Python."""
     return isinstance(source, (Dataset, str, bytes, os.PathLike)) or is_hugging_face(source) or _is_uris(source)
 
 

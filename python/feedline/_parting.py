@@ -1,4 +1,4 @@
-"""Parts of a data set: given by number or mask, or cut at random."""
+"""Parts of a data set: selected by number or mask, or split at random."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["bounds", "chosen_numbers", "draws"]
 
 
 def bounds(parts: Sequence[Any], count: int) -> list[int]:
-    """Where each part begins, and the end: shares are rounded so that they add up."""
+    """The start of each part, and the end: shares are rounded so that they add up."""
     if not parts or any(isinstance(part, bool) or not isinstance(part, (int, float, np.number)) for part in parts):
-        raise OptionError(f"split: {shown(list(parts))} is no list of fractions or numbers of samples")
+        raise OptionError(f"split: {shown(list(parts))} is not a list of fractions or numbers of samples")
     counts = all(isinstance(part, (int, np.integer)) for part in parts)
     if any(not 0 <= part <= (count if counts else 1) for part in parts):
         raise OptionError(f"split: {shown(list(parts))} is not fractions, or numbers of samples up to {count}")
@@ -30,7 +30,7 @@ def bounds(parts: Sequence[Any], count: int) -> list[int]:
 
 
 def draws(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """A random number for each sample that no version of NumPy changes (splitmix64)."""
+    """A random number for each sample, independent of NumPy's version (splitmix64)."""
     with np.errstate(over="ignore"):
         start = np.uint64(whole("seed", seed, -LARGEST, 2**64 - 1) % 2**64) * np.uint64(0xD1342543DE82EF95)
         state = start + (np.arange(1, count + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -41,7 +41,7 @@ def draws(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 def chosen_numbers(name: str, given: Any) -> np.ndarray[Any, Any]:
-    """A list of whole numbers, which may be negative, or a mask of booleans."""
+    """A list of integers, which may be negative, or a mask of booleans."""
     allowed = "a list of whole numbers, or a mask of booleans"
     if isinstance(given, (str, bytes, bytearray, Mapping)):
         refuse(name, given, allowed)
@@ -50,7 +50,7 @@ def chosen_numbers(name: str, given: Any) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         refuse(name, given, allowed)
     if array.ndim != 1 or (array.size and array.dtype != np.bool_ and not np.issubdtype(array.dtype, np.signedinteger)):
-        # Unsigned ones are fine as long as they are not beyond all samples.
+        # Unsigned numbers are fine if they are within the range of samples.
         if array.ndim == 1 and np.issubdtype(array.dtype, np.unsignedinteger) and array.max() <= LARGEST:
             return array.astype(np.int64)
         refuse(name, given, allowed)

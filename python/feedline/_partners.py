@@ -1,4 +1,4 @@
-"""Data sets whose parts lie in several folders: partners by name, and annotations of COCO, Pascal VOC and YOLO."""
+"""Data sets in several folders: partners by name, and annotations of COCO, Pascal VOC and YOLO."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SHOWN = 5
 
 
 def by_stem(parts: Mapping[str, Uri], picked: Any, storage: str) -> _feedline.Dataset:
-    """`{"image": "images/", "mask": "masks/"}`: files of the same path, endings aside, are one sample.
+    """`{"image": "images/", "mask": "masks/"}`: files with the same path, except for the ending, are one sample.
 
-    Instead of a folder a pattern may be given: what its stars stand for is the name then.
+    A pattern may be given instead of a folder: the parts matched by its stars are the name.
     """
     if not parts:
         raise OptionError("uri: an empty dict; give folders by field, such as {'image': 'images/', 'mask': 'masks/'}")
@@ -45,7 +45,7 @@ def by_stem(parts: Mapping[str, Uri], picked: Any, storage: str) -> _feedline.Da
 
 
 def annotated(images: Any, annotations: Uri, picked: Any, storage: str) -> _feedline.Dataset:
-    """Images of a folder with their boxes: COCO's file, or a folder of Pascal VOC's or YOLO's."""
+    """Images of a folder with their boxes: COCO's file, or a folder of Pascal VOC or YOLO files."""
     folder = Path(local_text("uri", images))
     place = Path(local_text("annotations", annotations))
     if not folder.is_dir():
@@ -64,14 +64,14 @@ def annotated(images: Any, annotations: Uri, picked: Any, storage: str) -> _feed
         else:
             raise DataError(f"annotations: {place}: neither Pascal VOC's .xml nor YOLO's .txt in it")
     if not rows:
-        raise DataError(f"annotations: none of {place} is of an image in {folder}")
+        raise DataError(f"annotations: no file of {place} belongs to an image in {folder}")
     return in_memory(rows, picked, {"root": None}, {"image": "image"}, storage, classes)
 
 
 def _named_files(name: str, place: Uri) -> dict[str, str]:
     where = local_text("uri", place)
     if "://" in where:
-        raise OptionError(f"uri: {name}: partners are matched on local disks; {where} is far away")
+        raise OptionError(f"uri: {name}: partners are matched on local disks; {where} is remote")
     if "*" in where:
         return _pattern(where)
     if not Path(where).is_dir():
@@ -101,7 +101,7 @@ def _split(pattern: str) -> list[str]:
 
 
 def _files(folder: Path, endings: Sequence[str]) -> dict[str, str]:
-    """Files below a folder by their path without ending."""
+    """Files below a folder, by their path without the ending."""
     found: dict[str, str] = {}
     for at, folders, names in os.walk(folder):
         folders.sort()

@@ -25,9 +25,9 @@ _PACK = {
 
 
 class PackPlan:
-    """Which samples go into which part of a pack, and where it is. Made by [`pack_plan`][feedline.pack_plan].
+    """Which samples go into which part of a pack, and its destination. Made by [`pack_plan`][feedline.pack_plan].
 
-    Small and picklable: it describes the source, it does not hold it.
+    Small and picklable: it describes the source, it does not contain it.
     """
 
     def __init__(self, spec: str, destination: str, storage: str, settings: str, plan: str) -> None:
@@ -38,7 +38,7 @@ class PackPlan:
 
     @property
     def destination(self) -> str:
-        """Where the pack is written."""
+        """Destination of the pack."""
         return self._destination
 
     def missing(self) -> list[int]:
@@ -83,11 +83,11 @@ def pack_plan(
     source_storage_options: Mapping[str, object] | None = None,
     **knobs: Any,
 ) -> PackPlan:
-    """Decides the parts of a pack, and announces it at the destination.
+    """Plans the parts of a pack, and announces the pack at the destination.
 
     Takes the arguments of [`pack`][feedline.pack]. [`write_part`][feedline.write_part] then writes the parts, in any
-    order, anywhere, any number of times, and [`commit_pack`][feedline.commit_pack] completes the pack: the bytes that
-    `pack` writes. The destination must be a disk that all machines see, or a bucket.
+    order, anywhere, any number of times, and [`commit_pack`][feedline.commit_pack] completes the pack: the same bytes
+    as from `pack`. The destination must be a disk that all machines share, or a bucket.
 
     >>> import feedline as fl
     >>> plan = fl.pack_plan(example_folder, tmp_path / "animals", part_bytes=2000)
@@ -99,7 +99,7 @@ def pack_plan(
     _refuse_unknown(knobs, _PACK)
     if not is_openable(source):
         raise OptionError(
-            "source: samples that Python gives cannot be asked for again, part by part; give what open() takes\n"
+            "source: samples from Python cannot be read again, part by part; give what open() accepts\n"
             "hint: pack() takes iterables; feedline.ray and feedline.spark take their own data frames"
         )
     dataset = open_source(source, source_storage_options)
@@ -112,21 +112,21 @@ def pack_plan(
 
 
 def write_part(plan: PackPlan | ConvertPlan, part: int) -> None:
-    """Writes one part of a plan, unless it is there already.
+    """Writes one part of a plan, unless it exists already.
 
-    Safe to call again and from several processes at once: each writes under a name of its own, and the results are the
+    Safe to call again and from several processes at once: each writes under its own name, and the results are the
     same bytes.
     """
     plan.write(part)
 
 
 def commit_pack(plan: PackPlan | ConvertPlan) -> Dataset:
-    """Checks that every part is written, completes the pack (or conversion) and opens it. Once more is no work."""
+    """Checks that every part is written, completes the pack (or conversion) and opens it. Repeating it does nothing."""
     return plan.commit()
 
 
 class ConvertPlan:
-    """A conversion by several tasks. Made by [`convert_plan`][feedline.convert_plan]; picklable."""
+    """A conversion by several tasks. Returned by [`convert_plan`][feedline.convert_plan]; picklable."""
 
     def __init__(self, spec: str, destination: str, storage: str, settings: str, tasks: int) -> None:
         self._spec, self._destination, self._storage, self._settings = spec, destination, storage, settings
@@ -134,16 +134,16 @@ class ConvertPlan:
         """Number of tasks."""
 
     def missing(self) -> list[int]:
-        """All tasks: each finds out by itself what is left of its files."""
+        """All tasks: each finds its missing files by itself."""
         return list(range(self.parts))
 
     def write(self, part: int) -> None:
-        """Writes every file of task `part` that is not there."""
+        """Writes the missing files of task `part`."""
         task = (whole("part", part), self.parts)
         _feedline.convert_task(_source(self._spec), self._destination, self._storage, self._settings, task)
 
     def commit(self) -> Dataset:
-        """Checks that all files are there, writes the index and opens the result."""
+        """Checks that all files exist, writes the index and opens the result."""
         _feedline.convert_task(_source(self._spec), self._destination, self._storage, self._settings, None)
         options = json.loads(self._storage)["options"]
         to = json.loads(self._settings)["to"]
@@ -167,10 +167,11 @@ def convert_plan(
     storage_options: Mapping[str, object] | None = None,
     source_storage_options: Mapping[str, object] | None = None,
 ) -> ConvertPlan | PackPlan:
-    """A conversion that `tasks` processes share, as [`pack_plan`][feedline.pack_plan] is for packs.
+    """A conversion shared by `tasks` processes, like [`pack_plan`][feedline.pack_plan] for packs.
 
     [`write_part`][feedline.write_part] writes the share of one task, in any order, anywhere, any number of times, and
-    [`commit_pack`][feedline.commit_pack] completes the result: that of [`convert`][feedline.convert], to the byte.
+    [`commit_pack`][feedline.commit_pack] completes the result, which is that of [`convert`][feedline.convert], to the
+    byte.
 
     >>> import feedline as fl
     >>> plan = fl.convert_plan(example_folder, tmp_path / "tars", to="webdataset", tasks=2, shard_bytes=4000)
@@ -193,7 +194,7 @@ def convert_plan(
 
 
 def merge(packs: Sequence[Uri], destination: Uri, *, overwrite: bool = False) -> Dataset:
-    """Joins finished packs into a new one, without reading or writing their samples anew.
+    """Joins finished packs into a new one, without rewriting their samples.
 
     They must have the same fields and classes. On one file system the new pack shares their files; elsewhere these are
     copied.

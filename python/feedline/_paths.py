@@ -1,4 +1,4 @@
-"""Where things are, as users write it."""
+"""Paths and uris, as users write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Uri = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def local_text(knob: str, uri: Any) -> str:
-    """A path or uri as text; local paths absolute, so that they mean the same after the working folder changed."""
+    """A path or uri as text; local paths become absolute, so that a later change of directory has no effect."""
     if not isinstance(uri, (str, bytes, os.PathLike)):
         raise OptionError(f"{knob}: {shown(uri)} is a {type(uri).__name__}, not a path or a uri")
     text = os.fsdecode(uri)
@@ -27,6 +27,6 @@ def local_text(knob: str, uri: Any) -> str:
         raise OptionError(f"{knob}: {text!r} is not UTF-8, which names of data must be")
     if "://" in text or text.startswith("{"):
         return text
-    # A file that really begins with a tilde wins, as it does in the engine.
+    # A file whose name really begins with a tilde takes precedence, as in the engine.
     expanded = text if Path(text).exists() else os.path.expanduser(text)  # noqa: PTH111 - patterns are no paths
     return text if "::" in text else os.path.join(os.getcwd(), expanded)  # noqa: PTH118, PTH109

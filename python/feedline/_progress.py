@@ -1,4 +1,4 @@
-"""A bar on standard error while the core works."""
+"""A progress bar on standard error while the core works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Item = TypeVar("_Item")
 
 
 def watched(total: int, work: Callable[[_feedline.PackProgress], None], *, show: bool) -> None:
-    """Runs `work`; on a terminal, and if asked, shows how many of `total` samples are done."""
+    """Runs `work`; if requested and on a terminal, shows how many of `total` samples are done."""
     counts = _feedline.PackProgress()
     done = threading.Event()
     bar = None
@@ -47,7 +47,7 @@ def _show(counts: _feedline.PackProgress, total: int, done: threading.Event) -> 
 
 
 def counted(items: Iterable[_Item], total: int, *, show: bool, what: str) -> Iterator[_Item]:
-    """The items as they come; on a terminal, and if asked, shows how many of `total` there were."""
+    """Yields the items; if requested and on a terminal, shows how many of `total` are done."""
     show = show and sys.stderr.isatty()
     for done, item in enumerate(items, 1):
         if show:

@@ -16,11 +16,11 @@ __all__ = ["Ragged"]
 
 
 class Ragged:
-    """A batch of values of different sizes: one flat array and where each value begins.
+    """A batch of values of different sizes: one flat array and the offset of each value.
 
-    `data` is the flat array, `offsets` (int64, one more than there are values) says where each begins, `shapes` is a
-    list of tuples where values have a shape of their own, else `None`. `r[i]` is a view, not a copy; text comes as
-    `str` and JSON as what it says. `r[1:3]` is such a batch of those values.
+    `data` is the flat array, `offsets` (int64, one more than there are values) has the start of each value, `shapes` is
+    a list of tuples if values have shapes, else `None`. `r[i]` is a view, not a copy; text is returned as `str` and
+    JSON as the parsed value. `r[1:3]` is a batch of those values.
 
     >>> import numpy as np
     >>> r = Ragged(np.arange(5), np.array([0, 2, 5]))
@@ -47,9 +47,9 @@ class Ragged:
         self.offsets = offsets
         self.shapes = None if shapes is None else list(shapes)
         self.kind = kind
-        # For messages: the field, and which samples these are.
+        # For messages: the field, and the sample numbers.
         self._name, self._samples = name, samples
-        # The offsets as Python numbers; given where they cannot be read back from `offsets` (a device, plain DLPack).
+        # The offsets as Python numbers; given if they cannot be read from `offsets` (a device, plain DLPack).
         self._bounds: list[int] = _bounds(offsets) if bounds is None else bounds
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Ragged:
         return view
 
     def _part(self, chosen: range) -> Ragged:
-        """Some of the values: a view where they lie one after the other, else a copy."""
+        """Some of the values: a view if they are consecutive, else a copy."""
         shapes = None if self.shapes is None else [self.shapes[at] for at in chosen]
         bounds = [self._bounds[at] for at in chosen] + ([self._bounds[chosen[-1] + 1]] if chosen else [0])
         if chosen.step == 1:
@@ -102,7 +102,7 @@ class Ragged:
         return (self[index] for index in range(len(self)))
 
     def lengths(self) -> list[int]:
-        """Elements of each value."""
+        """Number of elements of each value."""
         return [high - low for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
 
     def tolist(self) -> list[Any]:
@@ -112,7 +112,7 @@ class Ragged:
     def to(self, *args: Any, **kwargs: Any) -> Ragged:
         """The same on another device (torch only)."""
         if not hasattr(self.data, "to"):
-            raise OptionError("to: only torch's tensors go to other devices; say output='torch'")
+            raise OptionError("to: only torch's tensors can be moved to other devices; use output='torch'")
         try:
             data, offsets = self.data.to(*args, **kwargs), self.offsets.to(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Which of how many processes this one is."""
+"""Detects the rank of this process and the number of processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOG = logging.getLogger("feedline")
 
 
 def discover(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, else torch.distributed's, else from the environment, else JAX's, else alone.
+    """Rank and world size: as given, else of torch.distributed, the environment or JAX, else a single process.
 
     >>> discover(1, 4)
     (1, 4)
@@ -40,7 +40,7 @@ def discover(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _torch() -> tuple[int, int] | None:
-    # Only if the program uses it already: importing torch takes seconds.
+    # Only if the program already uses it: importing torch takes seconds.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -58,17 +58,17 @@ def _environment(rank: str, world_size: str) -> tuple[int, int] | None:
 
 
 def _slurm() -> tuple[int, int] | None:
-    """This task of a job step. In a batch script itself there is none: SLURM counts tasks that srun would start."""
+    """This task of a job step. In the batch script itself there is none: SLURM counts tasks that srun would start."""
     found = _environment("SLURM_PROCID", "SLURM_NTASKS")
     if found is None:
         return None
-    # Only srun sets these. A first task without them is the batch script; others could not be there without srun.
+    # Only srun sets these. A first task without them is the batch script; other tasks exist only with srun.
     step = any(name in os.environ for name in ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"))
     if step or found[0] != 0 or found[1] == 1:
         return found
     if _jax() is None:
         warnings.warn(
-            f"SLURM_NTASKS={found[1]}, but this process was not started by srun, so it is taken for the only one and "
+            f"SLURM_NTASKS={found[1]}, but this process was not started by srun, so it counts as the only one and "
             "gets all the data. Start it with srun, or give rank= and world_size=",
             stacklevel=6,
         )
@@ -76,9 +76,9 @@ def _slurm() -> tuple[int, int] | None:
 
 
 def check_worker(placed_in: int | None) -> None:
-    """In a `DataLoader`'s worker process each worker would give everything, unless the loader was told its part there.
+    """Raises in a `DataLoader`'s worker process, where each worker would give everything, unless it was given its part.
 
-    `placed_in` is the process in which somebody gave the loader rank and world size.
+    `placed_in` is the process in which the loader was given rank and world size.
     """
     data = sys.modules.get("torch.utils.data")
     info = data.get_worker_info() if data is not None else None
@@ -92,10 +92,10 @@ def check_worker(placed_in: int | None) -> None:
 
 
 def shared_threads() -> int:
-    """How many threads to take if nobody says: 0 for all cores, or this rank's share where several are on one machine.
+    """Default number of threads: 0 for all cores, or this rank's share if several ranks are on one machine.
 
-    torchrun and its like say how many with `LOCAL_WORLD_SIZE`. A rank that was bound to cores of its own, fewer than
-    its parent may use, has its share already.
+    torchrun and similar set `LOCAL_WORLD_SIZE`. A rank that was bound to its own cores, fewer than
+    its parent may use, already has its share.
     """
     try:
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -119,7 +119,7 @@ def _jax() -> tuple[int, int] | None:
     jax = sys.modules.get("jax")
     if jax is None or not hasattr(jax, "process_count"):
         return None
-    # Asking an uninitialised JAX would start its backends; a single process has nothing to divide anyway.
+    # Calling an uninitialised JAX would start its backends; a single process has nothing to divide anyway.
     bridge = getattr(getattr(jax, "_src", None), "xla_bridge", None)
     if bridge is None or not getattr(bridge, "_backends", None):
         return None

@@ -1,8 +1,8 @@
-"""Notices when a new loader gives an epoch that another one gave already.
+"""Warns if a new loader gives an epoch that another one has already given.
 
-Order and augmentation are functions of (seed, epoch, sample): a loader that is made anew for every epoch starts with
-epoch 0 each time, and a training then sees the same crops in the same order for ever. That is easy to do and hard to
-see, so it is said once.
+Order and augmentation are functions of (seed, epoch, sample): if a new loader is created for every epoch, it starts
+with epoch 0 each time, and the training gets the same crops in the same order again and again. This mistake is easy to
+make and hard to notice, so there is a warning, once.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["begun", "number", "received"]
 
 _MOST = 1000
 _numbers = itertools.count()
-# Who gave an epoch of a run: (everything the run depends on, epoch) -> loader.
+# The loader that gave an epoch of a run: (everything the run depends on, epoch) -> loader.
 _given: dict[tuple[str, int], int] = {}
 _said = False
 
 
 def number() -> int:
-    """A number for a loader, unlike that of any other here."""
+    """A unique number for a loader."""
     return next(_numbers)
 
 
 def begun(loader: int, run: str, epoch: int) -> None:
-    """A loader begins an epoch that it was not told to begin: a warning if another gave it already."""
+    """Notes that a loader starts an epoch by default; warns if another loader has already given it."""
     global _said  # noqa: PLW0603 - once per process
     if _said or _given.get((run, epoch), loader) == loader:
         return
@@ -43,7 +43,7 @@ def begun(loader: int, run: str, epoch: int) -> None:
 
 
 def received(loader: int, run: str, epoch: int) -> None:
-    """A loader gave more than a first look at an epoch."""
+    """Notes that a loader gave more than the first batch of an epoch."""
     if not _said:
         _given.setdefault((run, epoch), loader)
         if len(_given) > _MOST:

@@ -1,4 +1,4 @@
-"""Samples that Python has: lists of dicts, data frames, torch's and Hugging Face's data sets."""
+"""Samples in Python: lists of dicts, data frames, data sets of torch and Hugging Face."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .errors import DataError, Error, OptionError
 __all__ = ["KINDS", "Samples", "check_schema", "frame_rows", "is_frame", "is_rows"]
 
 KINDS = ("image", "int", "float", "text", "json", "bytes", "array")
-"""What a field can hold."""
+"""The kinds of fields."""
 
 _LABELS = ("label", "labels", "cls", "class", "class_name", "target", "category")
 _LOOKED_AT = 100
@@ -34,7 +34,7 @@ def is_rows(source: object) -> bool:
 
 
 def frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a data frame; what is missing there is `None`."""
+    """The rows of a data frame; missing values are `None`."""
     names = [str(name) for name in frame.columns]
     columns = []
     for name in frame.columns:
@@ -46,7 +46,7 @@ def frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_schema(schema: Mapping[str, str] | None) -> dict[str, str]:
-    """The schema as given; an error for what is no kind of field."""
+    """The schema as given; an error for unknown kinds."""
     given = mapping("schema", schema, "a dict of kinds by field, such as {'image': 'image'}")
     for name, kind in given.items():
         if not isinstance(kind, str) or kind not in KINDS:
@@ -55,7 +55,7 @@ def check_schema(schema: Mapping[str, str] | None) -> dict[str, str]:
 
 
 class Samples:
-    """Samples one after the other, each a dict of values that the engine takes; what they hold is found out first."""
+    """Iterates over samples, each a dict of values for the engine; the kinds of the fields are detected first."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Samples:
     def _look(
         self, rows: Iterator[Mapping[str, Any]], given: dict[str, str]
     ) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
-        """The first samples, as many as it takes to know every field's kind; and the kinds, in the samples' order."""
+        """The first samples, as many as needed to know every field's kind; and the kinds, in the samples' order."""
         first: list[Mapping[str, Any]] = []
         kinds: dict[str, str | None] = {}
         for row in itertools.islice(rows, _LOOKED_AT):
@@ -92,7 +92,7 @@ class Samples:
         unknown = next((name for name, kind in known.items() if kind is None), None)
         if unknown is not None:
             raise OptionError(
-                f"schema: field '{unknown}' is missing in all of the first {len(first)} samples; say its kind"
+                f"schema: field '{unknown}' is missing in all of the first {len(first)} samples; give its kind"
             )
         if not known:
             raise OptionError("source: nothing to read; give schema= for an empty data set")
@@ -103,7 +103,7 @@ class Samples:
         return "int" if kind == "text" and self.classes and name in _LABELS else kind
 
     def push_all(self, push: Callable[[dict[str, Any]], None]) -> None:
-        """Hands every sample over; an error names the row and the field."""
+        """Passes every sample to `push`; an error names the row and the field."""
         for number, row in enumerate(self._rows):
             values = {}
             for name, value in row.items():
@@ -123,7 +123,7 @@ class Samples:
 
 
 def _own_names(source: Any) -> list[str] | None:
-    """The names of a data set's classes, as torchvision's have them."""
+    """The names of a data set's classes, as in torchvision's data sets."""
     names = getattr(source, "classes", None)
     return None if isinstance(names, str) or not isinstance(names, Iterable) else _class_names(names)
 
@@ -140,7 +140,7 @@ def _each(source: Any) -> Iterator[Any]:
     if is_frame(source):
         return frame_rows(source)
     if not hasattr(type(source), "__iter__") and hasattr(source, "__len__") and hasattr(source, "__getitem__"):
-        # A map-style data set of torch: iterating it would go on until an IndexError that many never raise.
+        # A map-style data set of torch: iterating it would continue until an IndexError that many never raise.
         return (source[index] for index in range(len(source)))
     try:
         return iter(source)
@@ -152,7 +152,7 @@ def _dicts(source: Any, field_names: Sequence[str] | None) -> Iterator[Mapping[s
     if field_names is not None:
         field_names = texts("field_names", field_names)
         if len(set(field_names)) != len(field_names):
-            raise OptionError(f"field_names: {field_names!r} is no list of different names")
+            raise OptionError(f"field_names: {field_names!r} is not a list of different names")
     for number, row in enumerate(_each(source)):
         if isinstance(row, Mapping):
             yield row

@@ -1,4 +1,4 @@
-"""A pass over an epoch, and how far it came."""
+"""A pass over an epoch, and its progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Batches", "Progress"]
 
 
 class Progress:
-    """How far a pass over an epoch came: outlives the pass itself, so that an interrupted loop can be resumed."""
+    """Progress of a pass over an epoch: outlives the pass itself, so that an interrupted loop can be resumed."""
 
     def __init__(
         self, place: tuple[int, int], global_batch: int, batches: int, weights: list[float] | None = None
@@ -29,13 +29,13 @@ class Progress:
         self.received = 0
 
     def position(self) -> tuple[int, int]:
-        """Epoch and global samples received."""
+        """Epoch and number of global samples received."""
         if self.received >= self.batches:
             return self._epoch + 1, 0
         return self._epoch, self._first + self.received * self._global_batch
 
     def weights(self) -> list[float] | None:
-        """A mix's weights at that position, if they are not those of epochs that begin now."""
+        """A mix's weights at that position, if they differ from those of new epochs."""
         return self._weights if self.received < self.batches else None
 
 
@@ -43,14 +43,14 @@ class Batches:
     """One pass over an epoch."""
 
     def __init__(self, loader: Loader, core: Any, progress: Progress, used: Callable[[], None] | None = None) -> None:
-        """`used` is called when this was more than a first look."""
-        # Kept: a loader that nobody has any more ends its passes.
+        """`used` is called when more than the first batch was delivered."""
+        # Kept, because dropping the loader ends its passes.
         self._loader = loader
         self._core = core
         self._progress = progress
         self._used = used
         self._process = os.getpid()
-        # What the engine handed over and the user does not have yet: an interrupt or a failed conversion loses nothing.
+        # Batches that the engine gave but the user has not received: an interrupt or a failed conversion loses nothing.
         self._held: list[Any] = []
         self._made = iter(core.next, None)
 
@@ -80,10 +80,10 @@ class Batches:
 
     def _take(self) -> None:
         try:
-            # In one step of the interpreter: Ctrl-C comes before or after it, not between taking and keeping.
+            # In one step of the interpreter: Ctrl-C comes before or after it, not between taking and storing.
             self._held.extend(islice(self._made, 1))
         except DataError:
-            # The batch with the bad sample is lost; what comes next is the one after it.
+            # The batch with the bad sample is lost; the next call returns the one after it.
             self._progress.received += 1
             raise
 

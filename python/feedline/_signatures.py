@@ -1,4 +1,4 @@
-"""Calls that do not fit: an argument that is not there, or one too few, is an error like every other wrong argument."""
+"""Calls with wrong arguments: an unknown or missing argument is an error like every other wrong argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 
 def called(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """The same function; a call that does not fit it raises `ArgumentError`.
+    """Wraps a function so that a call with wrong arguments raises `ArgumentError`.
 
     >>> @called
     ... def double(number): return 2 * number
@@ -36,21 +36,21 @@ def called(function: Callable[Given, Made]) -> Callable[Given, Made]:
 
 
 class Called(type):
-    """The same for what is made by calling a class."""
+    """The same for classes."""
 
-    # What `help` and editors show, where it is not what `__init__` says.
+    # The signature for `help` and editors, if it is not that of `__init__`.
     _shown: inspect.Signature | None = None
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of `__init__`: else the one of `__call__` below would be shown."""
+        """That of `__init__`; otherwise the one of `__call__` below would be shown."""
         if cls._shown is not None:
             return cls._shown
         made = inspect.signature(cls.__init__)  # type: ignore[misc]
         return made.replace(parameters=list(made.parameters.values())[1:])
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Makes one."""
+        """Creates an instance."""
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as error:
@@ -58,14 +58,14 @@ class Called(type):
 
 
 def _explain(call: Any, error: TypeError, args: Any, kwargs: Any) -> NoReturn:
-    """Raises `error`, or what is wrong with the call if that was the reason."""
+    """Raises `error`, or an explanation if the call's arguments were the reason."""
     if isinstance(error, ArgumentError):
         raise error
     signature = inspect.signature(call)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as reason:
-        # What a method was called on is no argument of it.
+        # `self` is not an argument of the call.
         names = [name for name in signature.parameters if name != "self"]
         raise ArgumentError(f"{call.__name__}: {reason}; there are {', '.join(names)}") from None
     raise error

@@ -1,4 +1,4 @@
-"""Tables that Python has → data sets of the engine."""
+"""Makes data sets of the engine from tables in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["hugging_face", "in_memory", "is_hugging_face", "refuse_unused"]
 
 
 def refuse_unused(**knobs: Any) -> None:
-    """An error for the first setting that was given: a table in memory could not heed it."""
+    """Raises an error for the first setting that was given: it would have no effect on a table in memory."""
     for name, value in knobs.items():
         if value is not None and value is not False and value != "auto":
             raise OptionError(f"{name}: only for data that are opened by a path or a uri")
@@ -31,11 +31,11 @@ def in_memory(
     storage: str,
     classes: Sequence[str] | None = None,
 ) -> _feedline.Dataset:
-    """Rows as a data set. Text that the schema calls an image is a path; the engine reads it."""
+    """Rows as a data set. If the schema says image, text is a path, which the engine reads."""
     given = check_schema(schema)
     first: Mapping[str, Any] = next(iter(frame_rows(source) if is_frame(source) else source), {})
     written = {name for name in given if isinstance(first.get(name), (str, os.PathLike))}
-    # Paths of images and names of classes are text here; the engine makes of them what the schema says.
+    # Paths of images and names of classes are text here; the engine converts them as the schema says.
     stored = {name: "text" if name in written and kind in ("image", "int") else kind for name, kind in given.items()}
     samples = Samples(source, schema=stored, classes=classes)
     rows = _feedline.Rows(list(samples.schema.items()), samples.classes)
@@ -50,7 +50,7 @@ def is_hugging_face(source: object) -> bool:
 
 
 def hugging_face(source: Any, fields: list[tuple[str, str]] | None, storage: str) -> _feedline.Dataset:
-    """A `datasets.Dataset`: its Arrow files where they are all of it, else its rows, images undecoded."""
+    """A `datasets.Dataset`: its Arrow files if they contain all of it, else its rows, with undecoded images."""
     files = [str(file["filename"]) for file in source.cache_files]
     reading: dict[str, Any] = {"root": None}
     undecoded = source.with_format("arrow")
@@ -59,7 +59,7 @@ def hugging_face(source: Any, fields: list[tuple[str, str]] | None, storage: str
     if whole_files and not named:
         whole = _feedline.Dataset.open(files, "arrow", fields, json.dumps({}), storage)
         chosen = getattr(source, "_indices", None)
-        # A slice of the files is not all of them, and has no indices to tell which.
+        # A slice of the files is not the whole, and has no indices to show it.
         if source.data.num_rows == len(whole):
             return whole if chosen is None else whole.select(chosen.column(0).to_numpy().astype("<i8").tobytes())
     rows = [row for start in range(0, len(source), 1000) for row in undecoded[start : start + 1000].to_pylist()]
@@ -73,9 +73,9 @@ def hugging_face(source: Any, fields: list[tuple[str, str]] | None, storage: str
 
 
 def _only_named(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns whose images are files that the rows name, as `load_dataset("imagefolder")` leaves them.
+    """Columns whose images are files that the rows name, as from `load_dataset("imagefolder")`.
 
-    The data set is the user's own object, so its paths may lead anywhere.
+    The data set is the user's own object, so its paths may be anywhere.
     """
     first = rows[0] if rows else {}
     images = {
@@ -85,8 +85,8 @@ def _only_named(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _same_features(source: Any, file: str) -> bool:
-    """Whether the data set's columns are those of its file: none renamed, cast or left out since."""
-    pa: Any = importlib.import_module("pyarrow")  # whoever has such a data set has it
+    """Whether the data set's columns are those of its file: none renamed, cast or removed."""
+    pa: Any = importlib.import_module("pyarrow")  # installed, since the user has such a data set
 
     with pa.memory_map(file) as stream:
         stored = type(source.features).from_arrow_schema(pa.ipc.open_stream(stream).schema)

@@ -25,10 +25,10 @@ __all__ = ["convert", "pack"]
 def pack(
     source: Any, destination: Uri, *, client: Any = None, retries: int = 3, progress: bool = True, **knobs: Any
 ) -> Dataset:
-    """[`feedline.pack`][feedline.pack] by Dask tasks, one for each part: the same bytes.
+    """[`feedline.pack`][feedline.pack] with Dask tasks, one for each part: the same bytes.
 
-    Takes what `pack` takes. The destination is a disk that all workers see, or a bucket. `client` is the current one
-    unless given. A part whose worker dies is written again by another; killed, the same call does what is left.
+    Takes the arguments of `pack`. The destination is a disk that all workers share, or a bucket. The default `client`
+    is the current one. If a worker dies, another one writes its part; after an interruption, the same call resumes.
     """
     return _run(pack_plan(source, destination, **{"workers": 1, **knobs}), client, retries, progress)
 
@@ -37,7 +37,7 @@ def convert(
     source: Any, destination: Uri, *, to: str, tasks: int, client: Any = None, retries: int = 3, progress: bool = True,
     **knobs: Any,
 ) -> Dataset:  # fmt: skip
-    """[`feedline.convert`][feedline.convert] by this many Dask tasks: the same bytes."""
+    """[`feedline.convert`][feedline.convert] with this many Dask tasks: the same bytes."""
     plan = convert_plan(source, destination, to=to, tasks=tasks, **{"workers": 1, **knobs})
     return _run(plan, client, retries, progress)
 
@@ -51,7 +51,7 @@ def _run(plan: Any, client: Any, retries: int, progress: bool) -> Dataset:
 
 
 def _done(client: Any, plan: Any, parts: list[int], retries: int) -> Iterator[None]:
-    """Parts as they are written. Few are under way at a time, so that the driver's memory does not grow."""
+    """Yields parts as they are written. Few run at a time, so that the driver's memory does not grow."""
     most = 2 * max(1, sum(client.nthreads().values()))
     rest = iter(parts)
     under_way = distributed.as_completed()

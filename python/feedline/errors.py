@@ -1,4 +1,4 @@
-"""What feedline raises. Every class derives from [`Error`][feedline.errors.Error] and from the built-in that fits.
+"""Exceptions. Every class derives from [`Error`][feedline.errors.Error] and from the matching built-in.
 
 >>> import feedline as fl
 >>> try:
@@ -30,24 +30,24 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything feedline raises. Where it has a place, the attributes say which; otherwise they are `None`."""
+    """Base of all exceptions of feedline. The attributes give the location, or `None` if there is none."""
 
     uri: str | None = None
     """The data set."""
     shard: str | None = None
     """The file or object inside it."""
     sample: int | None = None
-    """The sample's index, as `batch["index"]` has it."""
+    """The sample's index, as in `batch["index"]`."""
     source_sample: int | None = None
-    """Its index in the data set that it comes from: another one after `select`, `concat` or `mix`."""
+    """The sample's index in its original data set, which differs after `select`, `concat` or `mix`."""
     field: str | None = None
     """The sample's field."""
     offset: int | None = None
-    """The byte."""
+    """The byte offset."""
 
 
 class StorageError(Error, OSError):
-    """The system or a store refused: broken connection, full disk, unreadable medium."""
+    """The system or a store failed: broken connection, full disk, unreadable medium."""
 
     def __str__(self) -> str:
         return str(self.args[1]) if len(self.args) > 1 else super().__str__()
@@ -58,11 +58,11 @@ class NotFoundError(StorageError, FileNotFoundError):
 
 
 class AccessError(StorageError, PermissionError):
-    """It is there, but may not be read or written."""
+    """It exists, but may not be read or written."""
 
 
 class DataError(Error, ValueError):
-    """The data are not what their format demands."""
+    """The data do not follow their format."""
 
 
 class SampleError(DataError):
@@ -71,27 +71,27 @@ class SampleError(DataError):
     stage: str | None = None
     """`read`, `decode`, `transform` or `batch`."""
     reason: str | None = None
-    """Why."""
+    """The reason."""
 
 
 class TooManyBadSamplesError(DataError):
-    """More bad samples than `max_errors` allows, a batch with nobody left, or a bad sample nobody could replace."""
+    """More bad samples than `max_errors` allows, a batch without good samples, or a bad sample without a substitute."""
 
 
 class OptionError(Error, ValueError):
-    """A setting that cannot be, alone or with the others."""
+    """A setting that is not possible, alone or with the others."""
 
 
 class ArgumentError(OptionError, TypeError):
-    """A call with an argument that is not there, or without one that must be."""
+    """A call with an unknown argument, or without a required one."""
 
 
 class OutOfRangeError(OptionError, IndexError):
-    """A number of a sample or value that is not there."""
+    """An index of a sample or value that does not exist."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The system has no memory left for what was asked. Raised whatever `on_error` says: no sample is to blame."""
+    """The system has no more memory. Raised whatever `on_error` says: it is not the sample's fault."""
 
 
 class StateError(Error, ValueError):
@@ -99,7 +99,7 @@ class StateError(Error, ValueError):
 
 
 class LoaderTimeoutError(Error, TimeoutError):
-    """No batch came within `timeout`."""
+    """No batch was ready within `timeout`."""
 
 
 class ClosedError(Error, RuntimeError):
@@ -107,4 +107,4 @@ class ClosedError(Error, RuntimeError):
 
 
 class RepeatedEpochWarning(UserWarning):
-    """A new loader gives an epoch that another one of this process gave already."""
+    """A new loader gives an epoch that another one of this process has already given."""

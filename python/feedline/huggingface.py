@@ -1,4 +1,4 @@
-"""Hugging Face: a [`Trainer`][feedline.huggingface.Trainer] that is fed by loaders.
+"""Hugging Face: a [`Trainer`][feedline.huggingface.Trainer] that uses loaders.
 
 ```python
 from feedline.huggingface import Trainer
@@ -7,8 +7,8 @@ loader = fl.Loader("/data/train.pack", batch_size=64, shuffle=True, transforms=o
 Trainer(model, args, train_loader=loader).train(resume_from_checkpoint=True)
 ```
 
-With Accelerate nothing is needed: `accelerator.prepare(loader)` gives the loader back as it is (its batches are this
-rank's own already), and `accelerate.skip_first_batches(loader, n)` the rest of its epoch. To save its place with
+Accelerate needs nothing: `accelerator.prepare(loader)` returns the loader unchanged (its batches are already this
+rank's own), and `accelerate.skip_first_batches(loader, n)` the rest of its epoch. To save its position with
 `accelerator.save_state`, register it: `accelerator.register_for_checkpointing(loader)`.
 
 A `datasets.Dataset` can be given to [`open`][feedline.open]; files on the hub are `hf://datasets/...`.
@@ -37,7 +37,7 @@ def _base() -> Any:
 
 
 class _Elsewhere:
-    """Stands where a data set is asked for and a loader has it."""
+    """A placeholder where a data set is required and a loader has it."""
 
     def __len__(self) -> int:
         return 1
@@ -47,13 +47,14 @@ _ELSEWHERE = _Elsewhere()
 
 
 class Trainer(_base()):  # type: ignore[misc]
-    """`transformers.Trainer` with loaders in the place of data sets.
+    """`transformers.Trainer` with loaders instead of data sets.
 
-    `train_loader` and `eval_loader` are [`Loader`][feedline.Loader]s, or functions that make one: on several processes
-    a loader must be made after `TrainingArguments`, which start them. Batches go to the model as they are, so a loader
-    gives what the model takes, by `fields`, `as_tuple` or `batch_map`. The batch size is the loader's.
+    `train_loader` and `eval_loader` are [`Loader`][feedline.Loader]s, or functions that make one: with several
+    processes a loader must be made after `TrainingArguments`, which start them. Batches are passed to the model
+    unchanged, so a loader must return what the model accepts, by `fields`, `as_tuple` or `batch_map`. The batch size is
+    the loader's.
 
-    Resumed from a checkpoint, the run goes on with the batch that would have come next.
+    When resumed from a checkpoint, the run continues with the next batch.
     """
 
     def __init__(self, *args: Any, train_loader: Any = None, eval_loader: Any = None, **kwargs: Any) -> None:
@@ -61,7 +62,7 @@ class Trainer(_base()):  # type: ignore[misc]
             if loader is not None and kwargs.get(name) is not None:
                 raise OptionError(f"{name}: there is a loader for it already")
         if eval_loader is not None:
-            # The Trainer wants to see a data set before it evaluates.
+            # The Trainer requires a data set before it evaluates.
             kwargs["eval_dataset"] = _ELSEWHERE
         super().__init__(*args, **kwargs)
         self._feeds = {"train": train_loader, "eval": eval_loader}
@@ -83,12 +84,12 @@ class Trainer(_base()):  # type: ignore[misc]
         return loader
 
     def get_train_dataloader(self) -> Any:
-        """The training loader as it is."""
+        """The training loader, unchanged."""
         loader = self._feed("train")
         return super().get_train_dataloader() if loader is None else loader
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """The evaluation loader as it is, from its first epoch: every evaluation sees the same."""
+        """The evaluation loader, unchanged, from its first epoch: every evaluation gets the same batches."""
         loader = self._feed("eval") if eval_dataset is None or eval_dataset is _ELSEWHERE else None
         if loader is None:
             return super().get_eval_dataloader(eval_dataset)

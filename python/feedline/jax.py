@@ -25,18 +25,18 @@ __all__ = ["Sharded", "sharded"]
 
 
 def sharded(loader: Loader, sharding: Any) -> Sharded:
-    """The loader's batches as global arrays: each process gives its own rows, and nothing is sent between them.
+    """The loader's batches as global arrays: each process provides its own rows, and nothing is sent between them.
 
     `sharding` divides the first dimension over the devices, as `NamedSharding(mesh, PartitionSpec("data"))` does; or is
-    a mapping from field to sharding, for fields that are laid out in their own way. Row `i` of a global batch is row
+    a mapping from field to sharding, for fields with their own layout. Row `i` of a global batch is row
     `i` of the batch that one process alone would get from `batch_size * processes`. Values without a fixed shape
-    (text, ragged fields) stay as they are, this process's own.
+    (text, ragged fields) stay local to this process.
     """
     return Sharded(loader, sharding)
 
 
 class Sharded:
-    """What [`sharded`][feedline.jax.sharded] gives."""
+    """Result of [`sharded`][feedline.jax.sharded]."""
 
     def __init__(self, loader: Loader, sharding: Any) -> None:
         own, here = (
@@ -49,9 +49,9 @@ class Sharded:
                 "hint: make the loader after jax.distributed.initialize(), or give rank= and world_size="
             )
         if not loader.drop_last and here[1] > 1:
-            raise OptionError("drop_last: global arrays need full batches on every process; say drop_last=True")
+            raise OptionError("drop_last: global arrays need full batches on every process; set drop_last=True")
         self.loader = loader
-        """The loader itself."""
+        """The loader."""
         self._sharding = sharding
 
     def __len__(self) -> int:
@@ -75,13 +75,13 @@ class Sharded:
         return place(sharding, local, shape)
 
     def set_epoch(self, epoch: int) -> None:
-        """As that of the loader."""
+        """Like the loader's."""
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """As that of the loader: the same on every process."""
+        """Like the loader's: the same on every process."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As that of the loader."""
+        """Like the loader's."""
         self.loader.load_state_dict(state)

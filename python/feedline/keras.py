@@ -5,8 +5,8 @@ data = feedline.keras.dataset(fl.Loader("/data/train.pack", batch_size=256, shuf
 model.fit(data, shuffle=False, epochs=10, callbacks=[data.callback()])
 ```
 
-`shuffle=False`, because the loader shuffles samples; Keras would shuffle whole batches, and is refused. To go on in the
-middle of an epoch, give the saved state back and train the rest of that epoch in a call of its own, since Keras counts
+`shuffle=False`, because the loader shuffles samples; Keras would shuffle whole batches, which is refused. To resume in
+the middle of an epoch, load the saved state and train the rest of that epoch in a separate call, since Keras counts
 the batches of an epoch once per call:
 
 ```python
@@ -33,22 +33,22 @@ __all__ = ["Batches", "dataset"]
 def dataset(loader: Loader, fields: Sequence[str] | None = ("image", "label")) -> Batches:
     """The loader's batches as a `keras.utils.PyDataset`.
 
-    `fields` are what a batch is made of: one is the input, two are input and target, three have sample weights as well.
-    With `None` the batches are dicts, or what `as_tuple` or `batch_map` of the loader make of them.
+    `fields` are the parts of a batch: one is the input, two are input and target, three have sample weights as well.
+    With `None` the batches are dicts, or the results of the loader's `as_tuple` or `batch_map`.
     """
     return Batches(loader, fields)
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
-    """What [`dataset`][feedline.keras.dataset] gives."""
+    """Result of [`dataset`][feedline.keras.dataset]."""
 
     def __init__(self, loader: Loader, fields: Sequence[str] | None) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
         self.loader = loader
-        """The loader itself."""
+        """The loader."""
         self._fields = None if fields is None else tuple(fields)
         self.epoch = loader.epoch
-        """The epoch under way, or the next."""
+        """The current epoch, or the next."""
         self._first = 0
         self._done = 0
         self._at = -1
@@ -57,19 +57,19 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
 
     @property
     def num_batches(self) -> int:
-        """Batches that are left of the epoch."""
+        """Number of batches left in the epoch."""
         return len(self.loader) - self._first
 
     def __len__(self) -> int:
         return self.num_batches
 
     def __getitem__(self, index: int) -> Any:
-        """Batch `index` of what is left of the epoch. Backends look at the first few twice; else they come in order."""
+        """Batch `index` of the rest of the epoch. Backends read the first few twice; otherwise they read in order."""
         wanted = self._first + int(index)
         if wanted != self._at:
             if index:
                 raise OptionError(
-                    "shuffle: batches are asked for out of order; the loader shuffles, so fit(shuffle=False)"
+                    "shuffle: batches are requested out of order; the loader shuffles, so use fit(shuffle=False)"
                 )
             self.loader.seek(self.epoch, wanted)
             self._running = iter(self.loader)
@@ -83,9 +83,9 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
         return tuple(np.asarray(batch[name]) for name in self._fields)
 
     def on_epoch_end(self) -> None:
-        """The next epoch follows, unless this one was only looked at.
+        """Moves to the next epoch, unless only the first batches of this one were read.
 
-        Keras calls this after it has looked at the first batches, too; with `callback` it says which epoch begins.
+        Keras also calls this after it has read the first batches; with `callback` it says which epoch starts.
         """
         if self._at >= len(self.loader) and not self._led:
             self._begin(self.epoch + 1)
@@ -96,28 +96,28 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
         self._at = -1
 
     def callback(self) -> Any:
-        """A callback that tells epochs and trained batches: backends read ahead, so only Keras knows how far it is.
+        """A callback that tracks epochs and trained batches: backends read ahead, so only Keras knows its position.
 
-        Give it to `fit` before callbacks that save `state_dict()`. Epochs are then Keras's own, from `initial_epoch`.
+        Pass it to `fit` before callbacks that save `state_dict()`. Epochs are then Keras's own, from `initial_epoch`.
         """
         self._led = True
         return _Counting(self)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training stands: what was trained on, not what was read."""
+        """Position of the training: counts batches trained on, not batches read."""
         epoch, batch = self.epoch, self._first + self._done
         if batch >= len(self.loader):
             epoch, batch = epoch + 1, 0
         return {**self.loader.state_dict(), "epoch": epoch, "samples": batch * self.loader._global_batch()}  # noqa: SLF001
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Training goes on there."""
+        """Resumes training there."""
         self.loader.load_state_dict(state)
         self.epoch, samples = self.loader._position()  # noqa: SLF001 - same package
         size = self.loader._global_batch()  # noqa: SLF001
         if samples % size:
             raise OptionError(
-                f"state: {samples} samples are no whole batches of {size}; use the batch size it was saved with"
+                f"state: {samples} samples are not whole batches of {size}; use the batch size it was saved with"
             )
         self._first, self._done, self._at = samples // size, 0, -1
 

@@ -8,8 +8,8 @@ data = DataModule(train="/data/train.pack", val="/data/val.pack", batch_size=256
 trainer.fit(model, data, ckpt_path="last")     # goes on at the very batch
 ```
 
-A `Loader` given to `trainer.fit` works too, but for two things that the module takes care of: ranks exist only
-after the Trainer has started its processes, and a restored place in an epoch is lost where
+A `Loader` given to `trainer.fit` works too, except for two things that the module handles: ranks exist only
+after the Trainer has started its processes, and a restored position in an epoch is lost if
 `trainer.estimated_stepping_batches` is read before it.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["DataModule", "Lazy"]
 
 
 def _base() -> Any:
-    """The class of whichever of Lightning's two packages is there; `lightning` first."""
+    """The base class from whichever of Lightning's two packages is installed; `lightning` first."""
     for name in ("lightning.pytorch", "pytorch_lightning"):
         try:
             return importlib.import_module(name).LightningDataModule
@@ -37,15 +37,15 @@ def _base() -> Any:
 
 
 class Lazy:
-    """A loader of which `iter()` begins nothing until the first batch is asked for.
+    """A loader whose `iter()` starts nothing until the first batch is requested.
 
-    The Trainer calls `iter()` several times before it trains: to see whether it can, to measure the run, and once more
-    after it has restored its own state. On a loader each call is the next epoch; here only those that are used are.
+    The Trainer calls `iter()` several times before it trains: to check the loader, to measure the run, and once more
+    after it has restored its own state. On a loader each call is the next epoch; here only those that are used count.
     """
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        """The loader itself."""
+        """The loader."""
 
     def __iter__(self) -> Iterator[Any]:
         return self._batches()
@@ -56,13 +56,13 @@ class Lazy:
     def __len__(self) -> int:
         return len(self.loader)
 
-    # By these two Lightning knows that a loader can resume.
+    # Lightning uses these two to detect that a loader can resume.
     def state_dict(self) -> dict[str, Any]:
-        """As that of the loader."""
+        """Like the loader's."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As that of the loader."""
+        """Like the loader's."""
         self.loader.load_state_dict(state)
 
     def __getattr__(self, name: str) -> Any:
@@ -74,13 +74,13 @@ class Lazy:
 class DataModule(_base()):  # type: ignore[misc]
     """Loaders for training, validation, test and prediction.
 
-    Each of `train`, `val`, `test` and `predict` is what [`open`][feedline.open] takes, a data set, a
-    [`Loader`][feedline.Loader], or a function without arguments that makes one. Of data, loaders are made when the
-    Trainer asks for them, with its rank and world size and with `knobs`; for training `shuffle=True` unless they say
-    otherwise, for the others with `eval_knobs` over them and without shuffling.
+    Each of `train`, `val`, `test` and `predict` is what [`open`][feedline.open] accepts, a data set, a
+    [`Loader`][feedline.Loader], or a function without arguments that makes one. For data, loaders are made when the
+    Trainer requests them, with its rank and world size and with `knobs`; for training with `shuffle=True` by
+    default, for the others with `eval_knobs` in addition and without shuffling.
 
-    The Trainer saves the training loader's place with each checkpoint. Restored, training goes on with the very batch
-    that would have come next, on any number of devices, whether or not the length of the run was asked for
+    The Trainer saves the training loader's position with each checkpoint. When restored, training continues with
+    exactly the next batch, on any number of devices, whether or not the length of the run was read
     (`trainer.estimated_stepping_batches`) before.
     """
 
@@ -103,7 +103,7 @@ class DataModule(_base()):  # type: ignore[misc]
         self._eval_knobs = {"shuffle": False, "sampler": None, **(eval_knobs or {})}
         self._loaders: dict[str, Loader] = {}
         self._restored: Mapping[str, Any] | None = None
-        # The Trainer finds out by looking whether a stage has data.
+        # The Trainer detects from the methods whether a stage has data.
         for stage in ("train", "val", "test", "predict"):
             if stage in self._given:
                 setattr(self, f"{stage}_dataloader", self._giver(stage))
@@ -143,19 +143,19 @@ class DataModule(_base()):  # type: ignore[misc]
         return (trainer.global_rank, trainer.world_size) if trainer is not None else (0, 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """The training loader's place: what the Trainer saves."""
+        """The training loader's position, which the Trainer saves."""
         if "train" in self._loaders:
             return {"train": self._loaders["train"].state_dict()}
         return {"train": self._restored} if self._restored is not None else {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """The training loader goes on from there, whether it is made already or not."""
+        """Resumes the training loader there, whether it is already made or not."""
         self._restored = state_dict.get("train")
         if self._restored is not None and "train" in self._loaders:
             self._loaders["train"].load_state_dict(self._restored)
 
     def teardown(self, stage: str) -> None:
-        """Stops the threads of loaders that were made here. Those of the user stay his."""
+        """Stops the threads of loaders that were made here, but not of the user's own."""
         del stage
         for name, loader in list(self._loaders.items()):
             if self._given[name] is not loader:

@@ -1,7 +1,7 @@
 """Ray: packing and converting on a cluster, and Ray Data as a source.
 
 `feedline.ray.pack(ray.data.read_parquet(...), "/shared/packed")`.
-In Ray Train nothing is needed: a [`Loader`][feedline.Loader] made in a worker finds its rank and world size.
+Ray Train needs nothing: a [`Loader`][feedline.Loader] made in a worker detects its rank and world size.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["convert", "pack"]
 def pack(
     source: Any, destination: Uri, *, num_cpus: float = 1, retries: int = 3, progress: bool = True, **knobs: Any
 ) -> Dataset:
-    """[`feedline.pack`][feedline.pack] by Ray tasks, one for each part: the same bytes.
+    """[`feedline.pack`][feedline.pack] with Ray tasks, one for each part: the same bytes.
 
-    Takes what `pack` takes, or a `ray.data.Dataset`. The destination is a disk that all nodes see, or a bucket. A part
-    whose node dies is written again elsewhere, up to `retries` times; killed, the same call does what is left.
+    Takes the arguments of `pack`, or a `ray.data.Dataset`. The destination is a disk that all nodes share, or a bucket.
+    If a node dies, its part is written elsewhere, up to `retries` times; after an interruption, the same call resumes.
     """
     if hasattr(source, "to_arrow_refs"):
         return pack_frame(source.take(100), destination, knobs, _blocks(source, num_cpus, retries))
@@ -39,7 +39,7 @@ def convert(
     source: Any, destination: Uri, *, to: str, tasks: int, num_cpus: float = 1, retries: int = 3, progress: bool = True,
     **knobs: Any,
 ) -> Dataset:  # fmt: skip
-    """[`feedline.convert`][feedline.convert] by this many Ray tasks: the same bytes."""
+    """[`feedline.convert`][feedline.convert] with this many Ray tasks: the same bytes."""
     plan = convert_plan(source, destination, to=to, tasks=tasks, workers=max(1, int(num_cpus)), **knobs)
     return _run(plan, num_cpus, retries, progress)
 
@@ -54,12 +54,12 @@ def _run(plan: Any, num_cpus: float, retries: int, progress: bool) -> Dataset:
 
 
 def _remote(work: Callable[..., Any], num_cpus: float, retries: int) -> Any:
-    # A bad sample is bad everywhere; only storage deserves a second try.
+    # A bad sample is bad everywhere; only storage errors are retried.
     return ray.remote(num_cpus=num_cpus, max_retries=retries, retry_exceptions=[OSError])(work)
 
 
 def _done(write: Any, items: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results as they come. Few tasks are under way at a time, so that the driver's memory does not grow."""
+    """Yields results as they are ready. Few tasks run at a time, so that the driver's memory does not grow."""
     most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting: list[Any] = []
     rest = iter(items)

@@ -1,6 +1,6 @@
-"""Augmentations that papers and libraries train with, as lists (or views) of `feedline.transforms`.
+"""Augmentations used by papers and libraries, as lists (or views) of `feedline.transforms`.
 
-Each names where its numbers come from. They are plain data: print one, change it, give it to a loader.
+Each names the source of its numbers. They are plain data: print one, change it, pass it to a loader.
 
 >>> from feedline import recipes
 >>> [type(op).__name__ for op in recipes.imagenet_train(224)]
@@ -41,7 +41,7 @@ def imagenet_train(size: int = 224) -> Ops:
 
 
 def imagenet_val(size: int = 224, resize: int | None = None) -> Ops:
-    """The classic evaluation: the shorter side to `resize` (256 for 224), the middle."""
+    """The classic evaluation: resizes the shorter side to `resize` (256 for 224) and crops the centre."""
     return [T.Resize(resize or size * 256 // 224), T.CenterCrop(size), T.Normalize.imagenet()]
 
 
@@ -59,7 +59,7 @@ def imagenet_a3(size: int = 160) -> Ops:
 
 
 def imagenet_a3_batch(num_classes: int = 1000) -> Ops:
-    """What A3 does to batches: MixUp 0.1 or CutMix 1.0, each half of the time, without label smoothing."""
+    """A3's batch transforms: MixUp 0.1 or CutMix 1.0, each half of the time, without label smoothing."""
     mixup = T.MixUp(0.1, num_classes, like="timm", smoothing=0.0)
     return [T.RandomChoice([mixup, T.CutMix(1.0, num_classes, like="timm", smoothing=0.0)])]  # type: ignore[list-item]
 
@@ -97,7 +97,7 @@ def moco(size: int = 224) -> dict[str, Ops]:
 
 
 def byol(size: int = 224) -> dict[str, Ops]:
-    """Two views of BYOL (Grill et al. 2020, table 6): blur always and never solarised, blur 0.1 and solarised 0.2."""
+    """Two views of BYOL (Grill et al. 2020, table 6): always blurred, never solarised; blurred 0.1, solarised 0.2."""
 
     def view(blur: float, solarize: float) -> Ops:
         return [
@@ -165,7 +165,7 @@ def lejepa(size: int = 224, local_size: int = 98, local_crops: int = 4) -> Any:
 def segmentation(size: int = 512, scale: tuple[float, float] = (0.5, 2.0)) -> Ops:
     """Semantic segmentation as torchvision's references train it (references/segmentation/presets.py).
 
-    A random scale, a crop padded where the image is too small, a flip. For masks say `targets={"mask":
+    A random scale, a crop that is padded if the image is too small, a flip. For masks set `targets={"mask":
     T.Mask(fill=255)}`.
     """
     low, high = int(size * scale[0]), int(size * scale[1])

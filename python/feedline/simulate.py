@@ -1,7 +1,7 @@
-"""`feedline simulate`: what an epoch would cost, before a cluster is rented.
+"""`feedline simulate`: estimates the cost of an epoch, before a cluster is rented.
 
-Requests are those that the engine's planner would make (neighbours joined, looks ahead that double, blocks of the disk
-cache), for one node; time is what the slowest of network, decoding and training needs, since they run side by side.
+Requests are those that the engine's planner would make (neighbours joined, read-ahead that doubles, blocks of the disk
+cache), for one node; the time is that of the slowest of network, decoding and training, since they run in parallel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .errors import OptionError
 
 __all__ = ["Result", "Setup", "main", "simulate"]
 
-# The engine's own numbers; docs/remote.md explains them.
+# The engine's own constants; docs/remote.md explains them.
 _GAP = 64 << 10
 _PART = 8 << 20
 _REQUESTS = 64
@@ -33,21 +33,22 @@ _BLOCK = 1 << 20
 _WINDOW = 256
 _BUDGET = {"block": 512 << 20, "full": 256 << 20, "none": 256 << 20}
 _MOST_BATCHES = 1024
-# What the index of a pack takes, per sample: offset, length, checksum and what is known of an image.
+# Bytes of a pack's index per sample: offset, length, checksum and image metadata.
 _INDEX_BYTES = 30
-# Round trips of opening a pack in a bucket (names, manifest), and of a loader before its first sample (a part's index).
+# Round trips for opening a pack in a bucket (names, manifest), and of a loader before its first sample (a part's
+# index).
 _OPENING_TRIPS = 2
 _INDEX_TRIPS = 1
-# Samples of which the requests are worked out one by one; larger epochs are scaled up from these.
+# Number of samples whose requests are computed one by one; larger epochs are scaled up from these.
 _MOST_SAMPLES = 400_000
 _MOST_CACHED = 8_000_000
-# Up to this many numbers are shuffled by a table.
+# Up to this many numbers are shuffled with a table.
 _TABLE = 1 << 21
 
 
 @dataclass
 class Setup:
-    """What is to be simulated. Sizes in bytes, times in seconds, rates per second."""
+    """Input of a simulation. Sizes in bytes, times in seconds, rates per second."""
 
     samples: int
     sample_bytes: float
@@ -55,34 +56,34 @@ class Setup:
     ranks_per_node: int = 1
     batch_size: int = 256
     bandwidth: float = 1.25e9
-    """Of one node."""
+    """Bandwidth of one node."""
     latency: float = 0.03
-    """Until the first byte of an answer."""
+    """Time until the first byte of an answer."""
     total_bandwidth: float = math.inf
-    """Of the store, for all nodes together."""
+    """Bandwidth of the store, for all nodes together."""
     shuffle: str = "full"
     cache: float | None = None
-    """Bytes of disk on each node; without one there is no disk cache."""
+    """Bytes of disk on each node; without it there is no disk cache."""
     decode_rate: float = math.inf
-    """Samples a node decodes."""
+    """Samples that a node decodes per second."""
     step_rate: float = math.inf
-    """Samples a node trains on."""
+    """Samples that a node trains on per second."""
     epochs: int = 2
     seed: int = 0
     sizes: Sequence[int] | None = field(default=None, repr=False)
-    """Of each sample, where they are known."""
+    """Size of each sample, if known."""
 
 
 @dataclass
 class Result:
-    """What came out, for each epoch where it differs."""
+    """Result of a simulation, for each epoch if they differ."""
 
     epoch_seconds: list[float]
     limited_by: list[str]
     bytes_per_node: list[float]
     requests_per_node: list[float]
     requests_per_second: list[float]
-    """Of all nodes: what the store must answer."""
+    """Requests of all nodes, which the store must answer."""
     cache_hits: list[float]
     """Share of the blocks that were on the node's disk."""
     open_seconds: float
@@ -93,12 +94,12 @@ class Result:
     memory_per_rank: float
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The result as plain data for JSON."""
         return asdict(self)
 
 
 def simulate(setup: Setup) -> Result:
-    """Works out an epoch after the other for one node; the others are like it."""
+    """Computes one epoch after the other for one node; the others are like it."""
     _check(setup)
     node = _Node(setup)
     seconds, limits, fetched, requests, rates, hits = [], [], [], [], [], []
@@ -149,7 +150,7 @@ class _Epoch:
 
 
 class _Node:
-    """One node: its share of each epoch, and what its disk keeps."""
+    """One node: its share of each epoch, and the content of its disk."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -188,7 +189,7 @@ class _Node:
         """Seconds that each resource needs for the epoch, if the others cost nothing."""
         setup = self._setup
         link = min(setup.bandwidth, setup.total_bandwidth / setup.nodes)
-        # Each request waits, then shares the link with the others that are under way.
+        # Each request waits, then shares the link with the others that are in flight.
         waves = math.ceil(made.requests / made.at_once)
         waiting = waves * setup.latency + made.requests * made.mean / link / made.at_once
         return {
@@ -208,7 +209,7 @@ class _Node:
         return (_INDEX_TRIPS + waves) * setup.latency + fetch + batch / setup.decode_rate
 
     def start(self) -> float:
-        """Seconds before anything runs side by side."""
+        """Seconds before anything runs in parallel."""
         return _INDEX_TRIPS * self._setup.latency
 
     def _size(self) -> float:
@@ -219,21 +220,21 @@ class _Node:
             self._kept.move_to_end(block)
             return True
         self._kept[block] = None
-        # Blocks that a process has open stay readable when they make way on the disk.
+        # Blocks that a process has open stay readable when they are evicted from the disk.
         most = max((self._setup.cache or 0) / _CACHE_BLOCK, _CACHE_OPEN * self._setup.ranks_per_node)
         if len(self._kept) > most:
             self._kept.popitem(last=False)
         return False
 
     def _looks(self, epoch: int) -> Iterator[np.ndarray[Any, Any]]:
-        """Samples of this node, as many at a time as the planner looks at: one batch, two, four, ..."""
+        """Samples of this node, as many at a time as the planner looks ahead: one batch, two, four, ..."""
         setup = self._setup
         batch = setup.batch_size
         most = max(1, int(_BUDGET[setup.shuffle] * 8 / 9 / 2 / setup.sample_bytes / batch))
-        # A block shuffle is looked at window by window after its first batch.
+        # A block shuffle is planned window by window after its first batch.
         window = max(1, round(_BLOCK / setup.sample_bytes)) * _WINDOW / (batch * self._world)
         steps = math.ceil(setup.samples / (batch * self._world))
-        # What a cache holds depends on all that came before, so that nothing can be scaled up.
+        # The content of a cache depends on everything before, so nothing can be scaled up.
         most_samples = _MOST_SAMPLES if setup.cache is None else _MOST_CACHED
         left = min(steps, math.ceil(most_samples / (batch * setup.ranks_per_node)))
         ranks = [self._samples(epoch, left, rank) for rank in range(setup.ranks_per_node)]
@@ -248,7 +249,7 @@ class _Node:
             step, left, look = step + now, left - now, look * 2
 
     def _samples(self, epoch: int, steps: int, rank: int) -> np.ndarray[Any, Any]:
-        """What one rank of this node gets in its first steps: a slice of every global batch."""
+        """The samples of one rank of this node in its first steps: a slice of every global batch."""
         setup = self._setup
         batch = setup.batch_size
         first = (np.arange(steps, dtype=np.int64) * self._world + rank) * batch
@@ -256,7 +257,7 @@ class _Node:
         return _order(setup, epoch, positions[positions < setup.samples])
 
     def _runs(self, samples: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Where requests begin and end: neighbours are joined, up to the largest request."""
+        """Starts and ends of requests: neighbours are joined, up to the largest request."""
         if self._setup.sizes is not None:
             ends = self._ends[np.sort(samples)]
             starts = ends - np.asarray(self._setup.sizes, dtype=np.int64)[np.sort(samples)]
@@ -274,7 +275,7 @@ class _Node:
 
 
 def _order(setup: Setup, epoch: int, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Samples at these positions: of the same kind as the engine's orders, not the same numbers."""
+    """Samples at these positions: the same kind of order as the engine's, not the same numbers."""
     if setup.shuffle == "none" or positions.size == 0:
         return positions
     if setup.shuffle == "full":
@@ -295,9 +296,9 @@ def _order(setup: Setup, epoch: int, positions: np.ndarray[Any, Any]) -> np.ndar
 
 
 def _mixed(values: np.ndarray[Any, Any], size: int, seed: int) -> np.ndarray[Any, Any]:
-    """Numbers below `size` in a random order: by a table where that is small, else each drawn by itself.
+    """Numbers below `size` in a random order: with a table if that is small, else each drawn independently.
 
-    Drawn by itself, a number may come twice; among a thousand million that changes nothing that is counted here.
+    Drawn independently, a number may repeat; among a thousand million this does not affect the counts here.
     """
     if size <= _TABLE:
         table: np.ndarray[Any, Any] = _table_of(size, seed)[values]
@@ -316,7 +317,7 @@ def _table_of(size: int, seed: int) -> np.ndarray[Any, Any]:
 
 
 def _quality(setup: Setup) -> float:
-    """How much less the mean stored place varies from batch to batch than in storage order, against chance."""
+    """How much less the mean stored position varies from batch to batch than in storage order, compared with chance."""
     size = min(setup.batch_size * setup.nodes * setup.ranks_per_node, setup.samples)
     batches = min(200, setup.samples // size)
     if batches < 2:  # noqa: PLR2004 - one batch is all of it
@@ -366,7 +367,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line; gives the exit code."""
+    """The command line; returns the exit code."""
     parser = _parser()
     args = parser.parse_args(arguments)
     if (args.path is None) == (args.samples is None or args.sample_bytes is None):

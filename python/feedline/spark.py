@@ -23,10 +23,10 @@ __all__ = ["convert", "pack"]
 def pack(
     source: Any, destination: Uri, *, session: Any = None, retries: int = 3, progress: bool = True, **knobs: Any
 ) -> Dataset:
-    """[`feedline.pack`][feedline.pack] by Spark tasks, one for each part: the same bytes.
+    """[`feedline.pack`][feedline.pack] with Spark tasks, one for each part: the same bytes.
 
-    Takes what `pack` takes, or a Spark data frame. The destination is a disk that all executors see, or a bucket. Parts
-    that failed are written again, up to `retries` times; killed, the same call does what is left.
+    Takes the arguments of `pack`, or a Spark data frame. The destination is a disk that all executors share, or a
+    bucket. Failed parts are written again, up to `retries` times; after an interruption, the same call resumes.
     """
     if hasattr(source, "rdd") and hasattr(source, "schema"):
         first = [row.asDict(recursive=True) for row in source.take(100)]
@@ -38,7 +38,7 @@ def convert(
     source: Any, destination: Uri, *, to: str, tasks: int, session: Any = None, retries: int = 3, progress: bool = True,
     **knobs: Any,
 ) -> Dataset:  # fmt: skip
-    """[`feedline.convert`][feedline.convert] by this many Spark tasks: the same bytes."""
+    """[`feedline.convert`][feedline.convert] with this many Spark tasks: the same bytes."""
     plan = convert_plan(source, destination, to=to, tasks=tasks, **{"workers": 1, **knobs})
     return _run(plan, session, retries, progress)
 
@@ -53,7 +53,7 @@ def _run(plan: Any, session: Any, retries: int, progress: bool) -> Dataset:
 
 
 def _rounds(session: Any, plan: Any, retries: int) -> Iterator[int]:
-    """Parts in rounds of a few for each core: progress can be shown, and a failed round costs little."""
+    """Writes parts in rounds of a few for each core: progress can be shown, and a failed round costs little."""
     missing, size, failures = plan.missing(), 8 * session.sparkContext.defaultParallelism, 0
     while missing:
         now, missing = missing[:size], missing[size:]

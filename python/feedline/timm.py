@@ -1,7 +1,7 @@
 """timm: [`create_loader`][feedline.timm.create_loader] with timm's arguments, on feedline's engine.
 
 Batches are pairs of tensors, as timm's training script expects them: images normalised, labels int64. Arguments keep
-timm's names, order and defaults; those that this engine cannot do are refused by name.
+timm's names, order and defaults; those that this engine does not support are refused by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["create_loader"]
 _MEAN = (0.485, 0.456, 0.406)
 _STD = (0.229, 0.224, 0.225)
 
-# What timm does elsewhere, with the value that means "off".
+# Settings that timm handles elsewhere, with the value that means "off".
 _OFF: dict[str, Any] = {
     "grayscale_aug": (None, 0.0), "gaussian_blur_prob": (None, 0.0), "auto_augment": (None, ""),
     "num_aug_repeats": (0,), "num_aug_splits": (0,), "train_crop_mode": (None, "rrc"), "crop_border_pixels": (None, 0),
@@ -60,7 +60,7 @@ def create_loader(
 ) -> Loader:
     """A loader with timm's recipe: `create_loader(dataset, input_size=224, batch_size=256, is_training=True)`.
 
-    `dataset` is what [`open`][feedline.open] takes. `num_workers` are threads, 0 for all cores. With
+    `dataset` is what [`open`][feedline.open] accepts. `num_workers` are threads, 0 for all cores. With
     `distributed=True` the ranks must be known (torch.distributed, or the environment).
     """
     _refuse(others, crop_mode, distributed=distributed)
@@ -100,10 +100,10 @@ def _refuse(others: dict[str, Any], crop_mode: str | None, *, distributed: bool)
             raise OptionError(f"{name}: not an argument of timm's create_loader that is known here")
         if value not in _OFF[name]:
             raise OptionError(
-                f"{name}: {value!r} is not done here; leave it off, or add transforms to a Loader yourself"
+                f"{name}: {value!r} is not supported here; leave it off, or add transforms to a Loader yourself"
             )
     if crop_mode not in (None, "center"):
-        raise OptionError(f"crop_mode: {crop_mode!r} is not done here; only 'center'")
+        raise OptionError(f"crop_mode: {crop_mode!r} is not supported here; only 'center'")
     if distributed:
         from ._ranks import discover  # noqa: PLC0415 - only where asked
 

@@ -1,4 +1,4 @@
-"""Where torch's own classes are wanted: a loader as an `IterableDataset`.
+"""A loader as torch's `IterableDataset`, for code that needs torch's own classes.
 
 >>> import feedline as fl
 >>> from feedline.torch import as_iterable
@@ -29,30 +29,30 @@ from .samplers import Buckets
 
 __all__ = ["Augment", "BatchIterable", "as_iterable"]
 
-# More worker processes than any DataLoader has use for.
+# Largest number of worker processes of a DataLoader.
 _MOST_WORKERS = 1024
 
 
 def as_iterable(loader: Loader) -> BatchIterable:
-    """The loader's batches as an `IterableDataset`, for code that insists on a `DataLoader` around it.
+    """The loader's batches as an `IterableDataset`, for code that requires a `DataLoader` around it.
 
-    Give it to `DataLoader(..., batch_size=None)`. With `num_workers=N` each worker process makes every N-th batch, so
+    Pass it to `DataLoader(..., batch_size=None)`. With `num_workers=N` each worker process makes every N-th batch, so
     that the `DataLoader` delivers exactly the batches of the loader itself, in its order, without duplicates. The
     loader's own threads are faster; this is for programs that cannot be changed.
 
-    Each pass is the next epoch, or the one set with `set_epoch`. Where worker processes make the batches, this process
-    does not know which of them arrived: `loader.state_dict()` then raises. Use torchdata's `StatefulDataLoader`, which
-    asks the workers, or `num_workers=0`.
+    Each pass is the next epoch, or the one set with `set_epoch`. If worker processes make the batches, this process
+    does not know which of them were delivered: `loader.state_dict()` then raises. Use torchdata's `StatefulDataLoader`,
+    which asks the workers, or `num_workers=0`.
 
-    The batches are already this rank's own: do not have them dealt out to ranks a second time. Accelerate leaves a
-    `Loader` given to `prepare` as it is; of a `DataLoader` around this it would hand out parts of parts, which is
+    The batches are already this rank's own: they must not be divided among ranks again. Accelerate leaves a
+    `Loader` given to `prepare` unchanged; it would divide a `DataLoader` around this a second time, which is
     refused.
     """
     return BatchIterable(loader)
 
 
 class BatchIterable(torch.utils.data.IterableDataset):  # type: ignore[type-arg,misc,unused-ignore]
-    """What [`as_iterable`][feedline.torch.as_iterable] gives."""
+    """Result of [`as_iterable`][feedline.torch.as_iterable]."""
 
     def __init__(self, loader: Loader) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class BatchIterable(torch.utils.data.IterableDataset):  # type: ignore[type-arg,
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration gives this epoch."""
+        """Makes the next iteration give this epoch."""
         self.loader.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -81,21 +81,21 @@ class BatchIterable(torch.utils.data.IterableDataset):  # type: ignore[type-arg,
         return self._running.batches()
 
     def _place(self, worker: int) -> tuple[int, int, int]:
-        """Epoch, samples that all had in it before, and batches that this worker gave since."""
+        """Epoch, samples of all workers before this pass, and batches of this worker since."""
         state, self._restored = self._restored, None
         if state is not None:
             return state["epoch"], state["first"], state["given"]
         return (*(self._places.read(worker) or self.loader._position()), 0)  # noqa: SLF001 - same package
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this process stands. In a worker it is the worker's own part: what a `StatefulDataLoader` collects."""
+        """Position of this process. In a worker it is the worker's own part, which a `StatefulDataLoader` collects."""
         if torch.utils.data.get_worker_info() is None:
             return self.loader.state_dict()
         run = self.loader._core.state(0, 0)  # noqa: SLF001 - same package
         return {"run": run, **(self._running.state() if self._running is not None else {})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on from there."""
+        """Makes the next iteration resume there."""
         info = torch.utils.data.get_worker_info()
         if info is None:
             self.loader.load_state_dict(state)
@@ -110,7 +110,7 @@ class BatchIterable(torch.utils.data.IterableDataset):  # type: ignore[type-arg,
         self._restored = dict(state)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Shared memory goes only to processes that are being started.
+        # Shared memory can only be sent to processes that are being started.
         starting = multiprocessing.context.get_spawning_popen() is not None
         return {"loader": self.loader, "places": self._places if starting else None}
 
@@ -121,10 +121,10 @@ class BatchIterable(torch.utils.data.IterableDataset):  # type: ignore[type-arg,
 
 
 class Places:
-    """Where each worker process begins next, in memory that this process and the workers share."""
+    """The next position of each worker process, in memory that this process and the workers share."""
 
     def __init__(self) -> None:
-        # Epoch, samples, and whether a worker wrote it.
+        # Epoch, samples, and whether a worker wrote them.
         self._shared = multiprocessing.RawArray(ctypes.c_int64, 3 * _MOST_WORKERS)
         self._rows()[:] = -1
 
@@ -132,25 +132,25 @@ class Places:
         return np.ctypeslib.as_array(self._shared).reshape(_MOST_WORKERS, 3)
 
     def read(self, worker: int) -> tuple[int, int] | None:
-        """Epoch and samples, if anybody wrote them."""
+        """Epoch and samples, if they were written."""
         epoch, samples, _ = self._rows()[worker].tolist()
         return (epoch, samples) if epoch >= 0 else None
 
     def write(self, worker: int, place: tuple[int, int]) -> None:
-        """A worker has begun an epoch and says what it begins after it."""
+        """Notes the position after the epoch that a worker has started."""
         self._rows()[worker] = (*place, 1)
 
     def set_all(self, place: tuple[int, int]) -> None:
-        """This process says where all begin."""
+        """Sets the position of all workers."""
         self._rows()[:] = (*place, 0)
 
     def moved(self) -> bool:
-        """Whether workers have begun anything that this process does not know of."""
+        """Whether workers have started anything that this process does not know of."""
         return bool((self._rows()[:, 2] == 1).any())
 
 
 def _refuse_second_sharding(data: BatchIterable, loader: Loader) -> None:
-    """Accelerate reads in one process and deals out to all, or takes turns: then each batch must be everybody's."""
+    """Accelerate reads in one process and distributes to all, or alternates: then each batch must be for all ranks."""
     state: Any = sys.modules.get("accelerate.state")
     if state is None or loader._knobs["world_size"] == 1:  # noqa: SLF001 - same package
         return
@@ -174,7 +174,7 @@ class _Share:
         self._worker = worker
         self._workers = workers
         self.epoch, self._first, self._given = place
-        # A mix's weights, if the epoch was begun with others than those that begin now.
+        # A mix's weights, if the epoch was started with other weights than new epochs have.
         self._weights = loader._position_weights() if self._first else None  # noqa: SLF001 - same package
         self._threads = loader._knobs["num_workers"] or max(1, usable_cores() // workers)  # noqa: SLF001
 
@@ -184,10 +184,10 @@ class _Share:
 
     def batches(self) -> Iterator[dict[str, Any]]:
         """The batches that are left."""
-        # Buckets cut their batches by the true world size, so all must be gone through.
+        # Buckets cut their batches by the true world size, so all batches must be read.
         bucketed = isinstance(self._loader._knobs["sampler"], Buckets)  # noqa: SLF001 - same package
         for batch in self._of_all() if bucketed else self._of_rounds():
-            # Before it is handed out: whoever asks then has it.
+            # Updated before the batch is returned, so that a state taken then includes it.
             self._given += 1
             yield batch
 
@@ -203,14 +203,14 @@ class _Share:
         rank, world = int(knobs["rank"]), int(knobs["world_size"])
         size = self._loader._global_batch()  # noqa: SLF001
         start = self._first + self._given * self._workers * size
-        # As one of `world_size * workers` ranks, this worker's slices of full rounds are just its batches.
+        # As one of `world_size * workers` ranks, this worker's slices of full rounds are exactly its batches.
         place = {"rank": self._worker * world + rank, "world_size": world * self._workers}
         count = 0
         with self._at(start, **place, drop_last=True) as rounds:
             for batch in rounds:
                 count += 1
                 yield batch
-        # The last round is not full: its batches are those of the loader as it is.
+        # The last round is not full: its batches are those of the unchanged loader.
         at = start + (count * self._workers + self._worker) * size
         with self._at(at) as rest:
             if rest._epoch_samples() - at >= (size if knobs["drop_last"] else 1):  # noqa: SLF001

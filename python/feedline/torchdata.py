@@ -25,15 +25,15 @@ class Node(BaseNode):  # type: ignore[misc,type-arg,unused-ignore]
     def __init__(self, loader: Loader) -> None:
         super().__init__()
         self.loader = loader
-        """The loader itself."""
+        """The loader."""
         self._batches: Iterator[Any] | None = None
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
-        """Begins the next epoch, or goes on from a saved state."""
+        """Starts the next epoch, or resumes from a saved state."""
         super().reset(initial_state)
         if initial_state is not None:
             self.loader.load_state_dict(initial_state)
-        # Nothing is begun until a batch is asked for: a pass that nobody uses is no epoch.
+        # Nothing is started until a batch is requested: an unused pass is no epoch.
         self._batches = None
 
     def next(self) -> Any:
@@ -43,5 +43,5 @@ class Node(BaseNode):  # type: ignore[misc,type-arg,unused-ignore]
         return next(self._batches)
 
     def get_state(self) -> dict[str, Any]:
-        """As that of the loader."""
+        """Like the loader's."""
         return self.loader.state_dict()

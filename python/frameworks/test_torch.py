@@ -132,7 +132,7 @@ def test_timm_trains_and_says_what_it_cannot(folder):
     with create_loader(str(folder), 24, 8, is_training=True, re_prob=0.25, color_jitter=0.4, seed=1) as loader:
         image, label = next(iter(loader))
         assert (image.shape, label.dtype) == ((8, 3, 24, 24), torch.int64)
-    with pytest.raises(fl.OptionError, match="auto_augment: 'rand-m9' is not done here"):
+    with pytest.raises(fl.OptionError, match="auto_augment: 'rand-m9' is not supported here"):
         create_loader(str(folder), 24, 8, is_training=True, auto_augment="rand-m9")
     with pytest.raises(fl.OptionError, match="re_mode"):
         create_loader(str(folder), 24, 8, is_training=True, re_prob=0.2, re_mode="pixel")

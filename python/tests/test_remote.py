@@ -67,7 +67,7 @@ def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
         PermissionError, match=r"credentials in storage_options[\s\S]*hint: the store does not take these"
     ):
         fl.open("s3://bucket/animals/", storage_options={**servers.options, "secret": "wrong"})
-    with pytest.raises(fl.OptionError, match="name each setting"):
+    with pytest.raises(fl.OptionError, match="give each setting"):
         fl.open("s3://bucket/animals", storage_options={"client_kwargs": {"endpoint_url": "x"}})
     with pytest.raises(fl.OptionError, match="local data"):
         fl.open(servers.folder / "bucket" / "animals", storage_options={"region": "x"})

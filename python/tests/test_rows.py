@@ -104,7 +104,7 @@ def test_arrays_and_tensors_are_images_where_the_schema_says_so(tmp_path):
     assert np.array_equal(ds[3]["image"][:, :, 1], pixels[:, :, 0])
     with pytest.raises(fl.DataError, match="row 0, field 'image': pixels of float32 that are no multiples"):
         packed([{"image": first.float() / 3}], tmp_path / "f", schema={"image": "image"})
-    with pytest.raises(fl.DataError, match=r"an array of shape \(2, 3, 5\) is no image"):
+    with pytest.raises(fl.DataError, match=r"an array of shape \(2, 3, 5\) is not an image"):
         packed([{"image": np.zeros((2, 3, 5), np.uint8)}], tmp_path / "s", schema={"image": "image"})
 
 
