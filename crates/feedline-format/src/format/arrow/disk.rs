@@ -1,4 +1,4 @@
-//! Which Arrow files make a data set: listed ones, those of a folder, or what `save_to_disk` of Hugging Face's
+//! The Arrow files of a data set: listed ones, those of a folder, or those that `save_to_disk` of Hugging Face's
 //! `datasets` wrote (`state.json`, and `dataset_dict.json` above one folder for each split).
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{SampleBuffer, Value};
 use crate::source::Source;
 
-/// A description larger than this is not one.
+/// Maximum length of a description.
 const MAX_JSON: u64 = 64 << 20;
 const STATE: &str = "state.json";
 const DICT: &str = "dataset_dict.json";
 
-/// The files of a data set, and what is known of it besides.
+/// The files of a data set, and what else is known about it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) names: Vec<String>,
@@ -26,14 +26,14 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Files the user listed.
+    /// Files that the user listed.
     pub(super) fn listed(source: &dyn Source, names: Vec<String>, options: &ReadingOptions) -> Result<Self> {
         let names = splits::choose(source.uri(), names, options.split.as_deref(), true)?;
         Ok(Found { names, mapping: None, features: Features::default() })
     }
 }
 
-/// Whether the folder is one that `save_to_disk` wrote.
+/// Whether `save_to_disk` wrote the folder.
 pub(super) fn recognises(source: &dyn Source) -> Result<Option<String>> {
     let names = source.children("")?;
     let has = |name: &str| names.iter().any(|n| n == name);
@@ -47,7 +47,7 @@ pub(super) fn recognises(source: &dyn Source) -> Result<Option<String>> {
     Ok(sight)
 }
 
-/// `.arrow` files that lie in the folder itself, without those that `datasets` keeps for itself.
+/// `.arrow` files directly in the folder, without the cache files of `datasets`.
 pub(super) fn loose_files(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = source.children("")?;
     let arrow = |name: &str| {
@@ -132,7 +132,7 @@ fn features(source: &dyn Source, prefix: &str) -> Result<Features> {
     Ok(Features::from_json(&read_json(source, &name)?["features"]))
 }
 
-/// The column `indices` of these tables, which says which row each sample is.
+/// The column `indices` of these tables: the row of each sample.
 fn read_indices(source: &dyn Source, names: &[String]) -> Result<Vec<u64>> {
     let mut mapping = Vec::new();
     let mut buffer = SampleBuffer::new();
@@ -150,7 +150,10 @@ fn read_indices(source: &dyn Source, names: &[String]) -> Result<Vec<u64>> {
                 Value::Int(index) => u64::try_from(index).ok(),
                 _ => None,
             };
-            mapping.push(index.ok_or_else(|| Error::data(place.clone(), format!("index {row} is no row")))?);
+            mapping.push(
+                index
+                    .ok_or_else(|| Error::data(place.clone(), format!("index {row} is not a row number")))?,
+            );
         }
     }
     Ok(mapping)

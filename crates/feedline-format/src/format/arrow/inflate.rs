@@ -1,15 +1,15 @@
-//! Compressed buffers of a record batch: the length of the content in 8 bytes, then the content as an LZ4 or zstd frame.
-//! A length of -1 says that what follows is not compressed.
+//! Compressed buffers of a record batch: the length of the content in 8 bytes, then the content as an LZ4 or zstd
+//! frame. A length of -1 means that the content is not compressed.
 
 use std::io::Read;
 
 use super::message::Codec;
 use crate::format::bounds;
 
-/// A buffer larger than this is no column of samples.
+/// Maximum length of a buffer.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The buffer's content. Memory grows with what is really there, not with what is announced.
+/// The buffer's content. Memory grows with the real content, not with the announced length.
 pub(super) fn inflate(codec: Codec, bytes: &[u8]) -> Result<Vec<u8>, String> {
     if bytes.is_empty() {
         return Ok(Vec::new());

@@ -1,28 +1,28 @@
-//! Which nodes and buffers of a record batch belong to which column: Arrow numbers them by walking the schema.
+//! Assigns nodes and buffers of a record batch to columns: Arrow numbers them by walking the schema.
 
 use arrow_schema::{DataType, Field};
 
 use super::message::Batch;
 
-/// Deeper nesting than this is no data.
+/// Maximum depth of nesting.
 const MAX_DEPTH: usize = 32;
 
 /// One node of a column's tree.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) data_type: DataType,
-    /// Number of its entry in [`Batch::nodes`].
+    /// Index of its entry in [`Batch::nodes`].
     pub(super) number: usize,
-    /// Number of its first buffer, without those of views before it.
+    /// Index of its first buffer, not counting those of views before it.
     first_buffer: usize,
-    /// How many view columns come before it: each may have any number of buffers.
+    /// Number of view columns before it: each may have any number of buffers.
     views_before: usize,
     pub(super) children: Vec<Node>,
     /// The id of its dictionary.
     pub(super) dictionary: Option<i64>,
 }
 
-/// The trees of all columns, and how many nodes, buffers and view columns there are.
+/// The trees of all columns, and the number of nodes, buffers and view columns.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) columns: Vec<Node>,
@@ -39,7 +39,7 @@ struct Counter<'a> {
 }
 
 impl Layout {
-    /// Of these fields, whose dictionaries have these ids.
+    /// The layout of these fields, whose dictionaries have these ids.
     pub(super) fn new<'f>(
         fields: impl Iterator<Item = &'f Field>,
         dictionary_ids: &[i64],
@@ -50,7 +50,7 @@ impl Layout {
         Ok(Layout { columns, nodes: counter.nodes, buffers: counter.buffers, views: counter.views })
     }
 
-    /// Whether the batch has what the schema demands.
+    /// Whether the batch has the nodes and buffers of the schema.
     pub(super) fn check(&self, batch: &Batch) -> Result<(), String> {
         let views: u64 =
             batch.variadic.iter().try_fold(0u64, |sum, n| sum.checked_add(*n)).unwrap_or(u64::MAX);
@@ -117,7 +117,7 @@ impl Counter<'_> {
     }
 }
 
-/// Types that a damaged schema may state and that Arrow's own code takes for impossible.
+/// Refuses types that a damaged schema may contain and that make Arrow's own code panic.
 fn check_type(data_type: &DataType) -> Result<(), String> {
     use DataType as T;
     let possible = match data_type {
@@ -143,19 +143,19 @@ fn own_buffers(data_type: &DataType) -> usize {
         T::Null | T::RunEndEncoded(..) => 0,
         T::FixedSizeList(..) | T::Struct(_) | T::Union(_, arrow_schema::UnionMode::Sparse) => 1,
         T::Utf8 | T::LargeUtf8 | T::Binary | T::LargeBinary | T::ListView(_) | T::LargeListView(_) => 3,
-        // Validity and one more. Of views, the buffers with the bytes come after these.
+        // Validity and one more. The buffers with the bytes of views come after these.
         _ => 2,
     }
 }
 
 impl Node {
-    /// Number of buffer `which` of this node in the batch's list.
+    /// Index of buffer `which` of this node in the batch's list.
     pub(super) fn buffer(&self, batch: &Batch, which: usize) -> usize {
         let views: u64 = batch.variadic.iter().take(self.views_before).sum();
         self.first_buffer + views as usize + which
     }
 
-    /// How many buffers follow the views of a view column.
+    /// Number of buffers after the views of a view column.
     pub(super) fn variadic(&self, batch: &Batch) -> usize {
         batch.variadic.get(self.views_before).map_or(0, |n| *n as usize)
     }

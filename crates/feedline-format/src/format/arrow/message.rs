@@ -1,4 +1,4 @@
-//! The messages of Arrow's IPC form, read for their places alone: which buffers lie where. Bodies are not touched.
+//! The messages of Arrow's IPC format, read only for the offsets of buffers. Bodies are not read.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use arrow_schema::Schema as ArrowSchema;
 use crate::error::{Error, Location, Result};
 use crate::source::Object;
 
-/// A message's metadata is a list of places; more than this is damage.
+/// Maximum length of a message's metadata, which is a list of offsets.
 const MAX_METADATA: u64 = 64 << 20;
-/// Read at once for a message, which nearly always is enough.
+/// Bytes read at once for a message; nearly always enough.
 const WINDOW: u64 = 4096;
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -22,18 +22,18 @@ pub(super) enum Codec {
     Zstd,
 }
 
-/// A record batch: how many rows, and where its buffers lie in the object.
+/// A record batch: number of rows, and ranges of its buffers in the object.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) rows: u64,
-    /// Length and nulls of each node.
+    /// Length and number of nulls of each node.
     pub(super) nodes: Box<[(u64, u64)]>,
     pub(super) buffers: Box<[Range<u64>]>,
     pub(super) variadic: Box<[u64]>,
     pub(super) codec: Option<Codec>,
 }
 
-/// Everything the messages of a stream or file tell.
+/// Content of all messages of a stream or file.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub(super) schema: ArrowSchema,
@@ -41,7 +41,7 @@ pub(super) struct Messages {
     pub(super) dictionary_ids: Vec<i64>,
     pub(super) batches: Vec<Batch>,
     pub(super) dictionaries: Vec<(i64, Batch)>,
-    /// A stream without its end mark.
+    /// Whether a stream lacks its end mark.
     pub(super) unterminated: bool,
 }
 
@@ -156,14 +156,14 @@ impl Reader<'_> {
     fn add_dictionary(&self, at: u64, found: &mut Messages, id: i64, batch: Batch) -> Result<()> {
         if found.dictionaries.iter().any(|(known, _)| *known == id) {
             let reason =
-                format!("dictionary {id} comes again: replaced and growing dictionaries are not supported");
+                format!("dictionary {id} occurs again: replaced and growing dictionaries are not supported");
             return Err(self.fail(at, reason).with_hint("write the data with unified dictionaries"));
         }
         found.dictionaries.push((id, batch));
         Ok(())
     }
 
-    /// The metadata of the message at `at` and where its body begins; `None` for the end mark.
+    /// The metadata of the message at `at` and the offset of its body; `None` for the end mark.
     fn metadata(&self, at: u64) -> Result<Option<(Vec<u8>, u64)>> {
         let left = self.range.end - at;
         let mut window = vec![0; left.min(WINDOW) as usize];
@@ -171,7 +171,7 @@ impl Reader<'_> {
         let number = |from: usize| window.get(from..from + 4).map(|b| [b[0], b[1], b[2], b[3]]);
         let cut = || self.fail(at, "a message is cut off: the file is truncated");
         let first = number(0).ok_or_else(cut)?;
-        // Before Arrow 0.15 the length came first, without the mark.
+        // Before Arrow 0.15 the length came first, without the marker.
         let (length, prefix) =
             if first == CONTINUATION { (number(4).ok_or_else(cut)?, 8) } else { (first, 4) };
         let length = u64::from(u32::from_le_bytes(length));
@@ -180,13 +180,13 @@ impl Reader<'_> {
         }
         if length > MAX_METADATA {
             return Err(
-                self.fail(at, format!("a message header of {length} bytes: damaged, or no Arrow stream"))
+                self.fail(at, format!("a message header of {length} bytes: damaged, or not an Arrow stream"))
             );
         }
         if length > left - prefix {
             return Err(cut());
         }
-        // Into memory of its own: the verifier wants it aligned.
+        // In memory of its own, because the verifier needs it aligned.
         let mut metadata = vec![0; length as usize];
         match window.get(prefix as usize..(prefix + length) as usize) {
             Some(inside) => metadata.copy_from_slice(inside),
@@ -195,7 +195,7 @@ impl Reader<'_> {
         Ok(Some((metadata, at + prefix + length)))
     }
 
-    /// What the message says, and where the next one begins.
+    /// The content of the message, and the offset of the next one.
     fn message(&self, metadata: &[u8], at: u64, body: u64) -> Result<(Message, u64)> {
         let message = arrow_ipc::root_as_message(metadata);
         let message = message.map_err(|e| self.fail(at, format!("damaged message: {e}")))?;
@@ -268,7 +268,7 @@ impl Reader<'_> {
     }
 }
 
-/// Depth first, as fields are numbered. The verifier has bounded the depth.
+/// Depth first, like the numbers of fields. The verifier has limited the depth.
 fn dictionary_ids(field: &arrow_ipc::Field<'_>, ids: &mut Vec<i64>) {
     if let Some(dictionary) = field.dictionary() {
         // Values of a dictionary are in its own batch.

@@ -1,7 +1,7 @@
-//! Arrow IPC files and streams, and what Hugging Face's `datasets` save to disk in them.
+//! Arrow IPC files and streams, including those that Hugging Face's `datasets` save to disk.
 //!
-//! Opening reads the headers of all record batches; values of uncompressed batches are then read from where they lie,
-//! so that an undecoded image costs one read. See [`table`] for what is kept in memory.
+//! Opening reads the headers of all record batches. Values of uncompressed batches are then read in place, so that an
+//! undecoded image costs one read. See [`table`] for what is kept in memory.
 
 mod disk;
 mod inflate;
@@ -21,7 +21,7 @@ use crate::source::{Source, Target};
 
 pub(super) use table::{IpcTable, Pieces};
 
-/// How to recognise and open Arrow files.
+/// How to detect and open Arrow files.
 pub(super) const PROBE: Probe = Probe { name: "arrow", recognises, open };
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -62,9 +62,9 @@ pub(crate) struct Arrow {
     problems: Vec<Error>,
     open_objects: OpenObjects,
     tables: Vec<IpcTable>,
-    /// First row of each table, and one past the last.
+    /// First row of each table, and the number of rows.
     first_rows: FirstRows,
-    /// Which row each sample is, where the data set was shuffled or filtered before it was saved.
+    /// The row of each sample, if the data set was shuffled or filtered before it was saved.
     mapping: Option<Vec<u64>>,
     follow_links: bool,
 }
@@ -133,7 +133,7 @@ impl Arrow {
         let place =
             |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
         if let Some(other) = columns::different(self.tables.iter().map(IpcTable::schema)) {
-            let reason = format!("other columns than {} has", self.open_objects.name(0));
+            let reason = format!("its columns differ from those of {}", self.open_objects.name(0));
             return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
         }
         let (mut columns, left_out) = columns::columns(first.schema(), &features);

@@ -1,9 +1,9 @@
-//! One Arrow file or stream, wherever it lies in an object: rows by number.
+//! One Arrow file or stream at any offset of an object: rows by number.
 //!
-//! Opening reads the messages' headers. Small buffers (offsets, validity, numbers) are fetched whole when a row of
-//! their batch is first wanted and kept in [`Pieces`]; bytes and elements of lists are read by range, so that an image
-//! is one read. Compressed buffers are decompressed whole and kept in the same place. Columns that are neither (structs,
-//! maps, lists of texts) are made into Arrow arrays, batch by batch.
+//! Opening reads the messages' headers. Small buffers (offsets, validity, numbers) are read whole when a row of their
+//! batch is first wanted, and kept in [`Pieces`]. Bytes and elements of lists are read by range, so that an image is
+//! one read. Compressed buffers are decompressed whole and kept in the same place. Other columns (structs, maps,
+//! lists of texts) are decoded to Arrow arrays, batch by batch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{SampleBuffer, Value};
 use crate::source::Object;
 
-/// Kept of buffers, and as much again of arrays.
+/// Maximum size of the buffers that are kept; the same again for arrays.
 const KEPT_BYTES: usize = 256 << 20;
 
 /// Table, batch and buffer (or column).
@@ -31,7 +31,7 @@ type Key = (u32, u32, u32);
 /// In a key: a dictionary, not a batch.
 const DICTIONARY: u32 = 1 << 31;
 
-/// What was lately read of all tables of a data set.
+/// Cached parts of all tables of a data set.
 #[derive(Debug)]
 pub(in crate::format) struct Pieces {
     buffers: Recent<Key, Vec<u8>>,
@@ -53,14 +53,13 @@ impl Pieces {
     }
 }
 
-/// An open table. Its object is given anew to each call, so that whoever has many tables decides how many files are
-/// open.
+/// An open table. Each call gets its object, so that the caller decides how many files are open.
 #[derive(Debug)]
 pub(in crate::format) struct IpcTable {
     schema: ArrowSchema,
     layout: Layout,
     batches: Vec<Batch>,
-    /// First row of each batch, and one past the last.
+    /// First row of each batch, and the number of rows.
     first_rows: Vec<u64>,
     dictionaries: HashMap<i64, (u32, Batch)>,
     pieces: Arc<Pieces>,
@@ -69,7 +68,7 @@ pub(in crate::format) struct IpcTable {
     unterminated: bool,
 }
 
-/// A batch and its number.
+/// A batch and its index.
 #[derive(Clone, Copy)]
 pub(super) struct In<'a> {
     pub(super) batch: &'a Batch,
@@ -77,8 +76,8 @@ pub(super) struct In<'a> {
 }
 
 impl IpcTable {
-    /// Reads the headers of the file or stream at `range` of `object`. `number` tells the tables that share `pieces`
-    /// apart; `place` is for messages.
+    /// Reads the headers of the file or stream at `range` of `object`. `number` distinguishes the tables that share
+    /// `pieces`; `place` is for messages.
     pub(in crate::format) fn open(
         object: &dyn Object,
         range: Range<u64>,
@@ -139,7 +138,7 @@ impl IpcTable {
         node.data_type == DataType::Null || self.batches.iter().any(null)
     }
 
-    /// Where the first buffer of a row's batch lies, for messages.
+    /// Offset of the first buffer of a row's batch, for messages.
     pub(super) fn offset(&self, row: u64) -> Option<u64> {
         let (inside, _) = self.find(row)?;
         inside.batch.buffers.first().map(|buffer| buffer.start)
@@ -155,7 +154,7 @@ impl IpcTable {
         Some((inside, (row - self.first_rows[number]) as usize))
     }
 
-    /// Reads one column of a row. `Missing` for nulls, and for stored files whose bytes are elsewhere: see
+    /// Reads one column of a row. `Missing` for nulls, and for files whose bytes are stored elsewhere: see
     /// [`read_path`](Self::read_path).
     pub(in crate::format) fn read_value(
         &self,
@@ -173,7 +172,7 @@ impl IpcTable {
         value(column, &*array.0, row, into).map_err(|reason| self.bad(reason))
     }
 
-    /// Where a stored file that has no bytes here says it lies.
+    /// The path of a file whose bytes are not stored here.
     pub(in crate::format) fn read_path(
         &self,
         object: &dyn Object,
@@ -216,7 +215,7 @@ impl IpcTable {
         })
     }
 
-    /// Fills `room` from `range` of a buffer, without reading the rest of it if it can be helped.
+    /// Fills `room` from `range` of a buffer, without reading the rest of it if possible.
     pub(super) fn read_range(
         &self,
         object: &dyn Object,
@@ -238,7 +237,7 @@ impl IpcTable {
         object.read_at(place.start, room)
     }
 
-    /// The place in the object of a range of an uncompressed buffer.
+    /// Range in the object for a range of an uncompressed buffer.
     pub(super) fn absolute(&self, inside: In<'_>, buffer: usize, range: &Range<u64>) -> Result<Range<u64>> {
         let whole = &inside.batch.buffers[buffer];
         if range.start > range.end || range.end > whole.end - whole.start {
@@ -263,7 +262,7 @@ impl IpcTable {
                 if which == 0 { Some(length.div_ceil(8)) } else { needed_bytes(node, length, which) };
             let needed = needed.unwrap_or(bytes.len());
             let used = bytes.get(..needed).ok_or_else(|| self.bad("a column shorter than its batch"))?;
-            // Copied: Arrow wants numbers aligned.
+            // Copied, because Arrow needs numbers aligned.
             Ok::<_, Error>(Buffer::from_slice_ref(used))
         };
         let mut builder = ArrayData::builder(node.data_type.clone()).len(length);
@@ -276,7 +275,7 @@ impl IpcTable {
             DataType::Utf8View | DataType::BinaryView => 1..2 + node.variadic(inside.batch),
             _ => 1..2,
         };
-        // An empty column may come without offsets.
+        // An empty column may lack offsets.
         if length == 0 && node.children.is_empty() {
             return Ok(ArrayData::new_empty(&node.data_type));
         }
@@ -306,7 +305,7 @@ impl IpcTable {
     }
 }
 
-/// How long buffer `which` of a node must be, if its length says it. Arrow's own check takes whole elements for granted.
+/// Minimum length of buffer `which` of a node. Arrow's own check assumes whole elements.
 fn needed_bytes(node: &Node, length: usize, which: usize) -> Option<usize> {
     use DataType as T;
     if which > 1 {

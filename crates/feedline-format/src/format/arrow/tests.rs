@@ -194,7 +194,7 @@ fn damaged_fixtures_are_read_or_refused() {
     for name in ["types.arrows", "types-zstd.arrows", "types-lz4.arrows", "types.arrow"] {
         let whole = fs::read(testdata("arrow").join(name)).unwrap();
         let mut damaged = whole.clone();
-        // Every byte takes a minute; the four files have much in common, and each gets others.
+        // Testing every byte takes a minute; the four files are similar, and different bytes are changed in each.
         for at in (name.len() % 11..whole.len()).step_by(11) {
             damaged[at] ^= 1 << (at % 8) | 0x80;
             read_everything(&damaged);

@@ -9,7 +9,7 @@ use super::super::rows::Becomes;
 use super::super::sniff;
 use crate::sample::{DType, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// An element as the bytes it is.
+/// An element as raw bytes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Plain<const N: usize>([u8; N]);
@@ -33,7 +33,7 @@ impl<const N: usize> H5Type for Plain<N> {
     }
 }
 
-/// A text of fixed length, or bytes nobody knows more of.
+/// A text of fixed length, or opaque bytes.
 #[derive(Clone)]
 struct Loose(Vec<u8>);
 
@@ -61,14 +61,14 @@ fn fixed_length(dtype: &Datatype) -> Option<usize> {
     }
 }
 
-/// What a row is in the file.
+/// The stored form of a row.
 #[derive(Debug, Clone)]
 enum Stored {
     /// Numbers.
     Numbers(RowHeader, Becomes),
     /// A text or bytes, padded to their length with zeros.
     Fixed(Kind),
-    /// Elements of one type, as many as the row has.
+    /// Elements of one type; their number varies between rows.
     Varying { dtype: DType, big_endian: bool, kind: Kind },
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for Column {
 }
 
 impl Column {
-    /// The dataset as `kind`, if that was asked for; the error is a reason.
+    /// The dataset as `kind`, if it is given; the error is a reason.
     pub(super) fn new(name: String, dataset: Dataset, kind: Option<Kind>) -> Result<Self, String> {
         let shape = dataset.shape().to_vec();
         let Some((rows, sides)) = shape.split_first() else {
@@ -102,14 +102,14 @@ impl Column {
         Ok(column)
     }
 
-    /// Filters are only looked at when a chunk is read, and chunks that did not become smaller are without. What else is
-    /// wrong with a row, reading it will tell.
+    /// Checks that all filters are supported: the reader looks at them only when a chunk is read, and chunks that did
+    /// not become smaller have none. Other errors in a row are found when it is read.
     fn check_filters(&self) -> Result<(), String> {
         let ends = [0, self.rows.saturating_sub(1)].into_iter().filter(|row| *row < self.rows);
         for row in ends {
             let read = self.read(row, &mut SampleBuffer::new());
             if let Err(hdf5_reader::error::Error::UnsupportedFilter(reason)) = read {
-                return Err(format!("compressed by a filter that is not read: {reason}"));
+                return Err(format!("compressed by a filter that is not supported: {reason}"));
             }
         }
         Ok(())
@@ -137,14 +137,14 @@ impl Column {
         }
     }
 
-    /// All rows of a column of whole numbers, if they take at most `most` bytes.
+    /// All rows of a column of integers, if they take at most `most` bytes.
     pub(super) fn ints(&self, most: u64) -> hdf5_reader::error::Result<Option<Vec<i64>>> {
         let Stored::Numbers(header, Becomes::Int) = &self.stored else { return Ok(None) };
         if self.rows.saturating_mul(8) > most {
             return Ok(None);
         }
         let bytes = self.dataset.read_raw_bytes()?;
-        // A number that does not fit is told when its sample is read.
+        // A number that does not fit is reported when its sample is read.
         Ok(bytes.chunks_exact(header.row_bytes).map(|row| header.int(row).ok()).collect())
     }
 
@@ -233,7 +233,7 @@ impl Column {
     }
 }
 
-/// Copies the first element, and gives its length.
+/// Copies the first element and returns its length.
 fn first<'a, const N: usize>(found: impl IntoIterator<Item = &'a Plain<N>>, room: &mut [u8]) -> usize {
     found.into_iter().next().map_or(0, |Plain(bytes)| {
         room[..N].copy_from_slice(bytes);
@@ -243,7 +243,7 @@ fn first<'a, const N: usize>(found: impl IntoIterator<Item = &'a Plain<N>>, room
 
 fn stored(dataset: &Dataset, rows: u64, sides: &[u64], kind: Option<Kind>) -> Result<Stored, String> {
     let (dtype, sides) = match dataset.dtype() {
-        // An array in every element is a row of more dimensions.
+        // An array in every element adds dimensions to the row.
         Datatype::Array { base, dims } => (&**base, [sides, dims].concat()),
         dtype => (dtype, sides.to_vec()),
     };
@@ -252,7 +252,7 @@ fn stored(dataset: &Dataset, rows: u64, sides: &[u64], kind: Option<Kind>) -> Re
         return Ok(Stored::Numbers(header, Becomes::new(&header, kind)?));
     }
     if !sides.is_empty() {
-        return Err(format!("rows of shape {sides:?} of texts or lists are not read"));
+        return Err(format!("rows of shape {sides:?} of texts or lists are not supported"));
     }
     match dtype {
         Datatype::String { .. } if fixed_length(dtype).is_some() => {
@@ -264,7 +264,7 @@ fn stored(dataset: &Dataset, rows: u64, sides: &[u64], kind: Option<Kind>) -> Re
             varying_text(kind)
         }
         Datatype::VarLen { base, .. } => varying_list(dataset, base, rows, kind),
-        other => Err(format!("elements of type {} are not read", name_of(other))),
+        other => Err(format!("elements of type {} are not supported", name_of(other))),
     }
 }
 
@@ -280,10 +280,10 @@ fn varying_text(kind: Option<Kind>) -> Result<Stored, String> {
     Ok(Stored::Varying { dtype: DType::U8, big_endian: false, kind: text_or(kind, Kind::Text)? })
 }
 
-/// Lists of bytes are files, images if the first one looks like one; other lists are arrays.
+/// Lists of bytes are files, and images if the first one looks like one; other lists are arrays.
 fn varying_list(dataset: &Dataset, base: &Datatype, rows: u64, kind: Option<Kind>) -> Result<Stored, String> {
     let Some((dtype, big_endian)) = number(dataset, base)? else {
-        return Err(format!("lists of {} are not read", name_of(base)));
+        return Err(format!("lists of {} are not supported", name_of(base)));
     };
     if dtype != DType::U8 {
         return match kind {
@@ -312,7 +312,7 @@ fn name_of(dtype: &Datatype) -> &'static str {
     }
 }
 
-/// The element type of numbers, and whether their bytes are the other way round. `None` for what is no number.
+/// The element type of numbers, and whether they are big-endian. `None` for other types.
 fn number(dataset: &Dataset, dtype: &Datatype) -> Result<Option<(DType, bool)>, String> {
     let turned = |order: &ByteOrder| *order == ByteOrder::BigEndian;
     Ok(match dtype {
@@ -326,14 +326,14 @@ fn number(dataset: &Dataset, dtype: &Datatype) -> Result<Option<(DType, bool)>, 
                 (2, true) => DType::I16,
                 (4, true) => DType::I32,
                 (8, true) => DType::I64,
-                _ => return Err(format!("integers of {size} bytes are not read")),
+                _ => return Err(format!("integers of {size} bytes are not supported")),
             };
             Some((dtype, turned(byte_order)))
         }
         Datatype::FloatingPoint { size, byte_order } => {
             Some((float(*size, dataset.dtype() == dtype, dataset)?, turned(byte_order)))
         }
-        // h5py writes bool so.
+        // h5py writes booleans like this.
         Datatype::Enum { base, members } => {
             let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
             let truth = names == ["FALSE", "TRUE"];
@@ -346,20 +346,20 @@ fn number(dataset: &Dataset, dtype: &Datatype) -> Result<Option<(DType, bool)>, 
     })
 }
 
-/// Which float this is: two bytes may be a half or a bfloat16, which only the type's own description tells.
+/// The type of a float: two bytes may be a float16 or a bfloat16, which only the type's own description shows.
 fn float(size: u8, outermost: bool, dataset: &Dataset) -> Result<DType, String> {
     match size {
         4 => Ok(DType::F32),
         8 => Ok(DType::F64),
         2 if outermost => {
-            // Eight bytes of head, then offset u16, precision u16, place and size of the exponent u8.
+            // Eight bytes of header, then offset u16, precision u16, position and size of the exponent u8.
             let raw = dataset.raw_datatype().map_err(|error| error.to_string())?;
             match raw.get(13) {
                 Some(5) => Ok(DType::F16),
                 Some(8) => Ok(DType::BF16),
-                _ => Err("floats of two bytes of an unusual layout are not read".to_owned()),
+                _ => Err("floats of two bytes of an unusual layout are not supported".to_owned()),
             }
         }
-        _ => Err(format!("floats of {size} bytes are not read here")),
+        _ => Err(format!("floats of {size} bytes are not supported here")),
     }
 }

@@ -1,8 +1,8 @@
-//! HDF5 files (`.h5`, `.hdf5`): a sample is a row along the first dimension of the file's datasets. Datasets in groups are
-//! fields named `group/name`. Several files with the same datasets follow one another.
+//! HDF5 files (`.h5`, `.hdf5`): a sample is a row along the first dimension of the file's datasets. Datasets in
+//! groups are fields named `group/name`. Several files with the same datasets are concatenated.
 //!
-//! The file's structure and filters (deflate, shuffle, Fletcher's checksum, LZ4, scale-offset, szip) are the `hdf5-reader`
-//! crate's; unlike the C library, it has no lock, so threads read side by side.
+//! The `hdf5-reader` crate reads the file's structure and undoes the filters (deflate, shuffle, Fletcher's checksum,
+//! LZ4, scale-offset, szip). Unlike the C library it has no lock, so threads read in parallel.
 
 mod column;
 mod storage;
@@ -26,21 +26,21 @@ use crate::source::{Source, Target};
 use column::Column;
 use storage::{OnShelf, reading};
 
-/// How to recognise and open HDF5 files.
+/// How to detect and open HDF5 files.
 pub(super) const PROBE: Probe = Probe { name: "hdf5", recognises, open };
 
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const ENDINGS: [&str; 4] = [".h5", ".hdf5", ".he5", ".hdf"];
-/// Groups deeper than this lead nowhere.
+/// Maximum depth of groups.
 const DEEPEST: usize = 16;
-/// Columns of whole numbers up to this size are held: samplers ask for labels without reading samples.
+/// Maximum size of integer columns that are kept in memory: samplers need labels without reading samples.
 const HELD_AT_MOST: u64 = 64 << 20;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
     let (source, names) = candidates(target)?;
     let Some(first) = names.first() else { return Ok(None) };
     let object = source.open(first)?;
-    // A block of the user's own may come first, of 512 bytes or a power of two times as many.
+    // A user block of 512 bytes, or a power of two times as many, may come first.
     let begins = |at: u64| {
         let mut magic = [0; 8];
         at + 8 <= object.size() && object.read_at(at, &mut magic).is_ok() && magic == *MAGIC
@@ -63,7 +63,7 @@ fn candidates(target: &Target) -> Result<(&Arc<dyn Source>, Vec<String>)> {
 
 fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let (source, names) = match target {
-        // By name, whatever its ending.
+        // By name, whatever its extension.
         Target::Objects(source, names) => (source, names.clone()),
         Target::Folder(_) => candidates(target)?,
     };
@@ -78,7 +78,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
 struct File {
     columns: Vec<Column>,
     rows: u64,
-    /// Whole numbers by column, where they are held.
+    /// Integers by column, if they are kept in memory.
     ints: Vec<Option<Vec<i64>>>,
     problems: Vec<Error>,
 }
@@ -90,7 +90,7 @@ struct Hdf5 {
     open_objects: Arc<OpenObjects>,
     schema: Schema,
     files: Vec<File>,
-    /// First sample of each file, and one past the last.
+    /// First sample of each file, and the number of samples.
     starts: Vec<u64>,
     fingerprint: Fingerprint,
     problems: Vec<Error>,
@@ -146,7 +146,7 @@ impl File {
             let file = Hdf5File::from_storage_with_options(bytes, OpenOptions::default())?;
             collect(&file.root_group()?, "", 0, &mut HashSet::new(), &mut found)
         })?;
-        // The order in a file depends on how its links are kept.
+        // The order in a file depends on how its links are stored.
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
         let (columns, problems) = columns(found, options, &place)?;
         let rows = common_length(columns.iter().map(|c| (c.name.as_str(), c.rows)), &problems, &place)?;
@@ -156,7 +156,7 @@ impl File {
     }
 }
 
-/// The datasets of a file that are wanted, as columns, and why others are not.
+/// The wanted datasets of a file, as columns, and why others are not used.
 fn columns(
     found: Vec<(String, Dataset)>,
     options: &ReadingOptions,
@@ -195,7 +195,7 @@ fn columns(
     Ok((columns, problems))
 }
 
-/// All datasets below a group, by name. Links may lead in circles.
+/// All datasets below a group, by name. Links may form cycles.
 fn collect(
     group: &Group,
     prefix: &str,
@@ -217,7 +217,7 @@ fn collect(
     Ok(())
 }
 
-/// Files that follow one another must have the same fields.
+/// Checks that files which follow one another have the same fields.
 fn check_alike(files: &[File], open_objects: &OpenObjects) -> Result<()> {
     let described = |file: &File| file.columns.iter().map(Column::describe).collect::<Vec<_>>();
     let first = described(&files[0]);
@@ -300,6 +300,6 @@ impl Extents for Hdf5 {
         Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
-    // Where a row lies, only the reader knows: nothing is planned.
+    // Only the reader knows the offsets of a row: nothing is planned.
     fn extents(&self, _: u64, _: &FieldSet, _: &mut Vec<Extent>) {}
 }

@@ -1,4 +1,4 @@
-//! A file's bytes for the reader, and errors on their way through it.
+//! Gives the reader a file's bytes, and takes storage errors out of it again.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::super::open_objects::OpenObjects;
 use super::super::quiet;
 use crate::error::{Error, Location, Result};
 
-/// One file of a open_objects.
+/// One file of the open objects.
 pub(super) struct OnShelf {
     pub(super) open_objects: Arc<OpenObjects>,
     pub(super) number: usize,
@@ -34,8 +34,8 @@ impl Storage for OnShelf {
     }
 }
 
-/// Runs the reader; what it says, or a panic in it, is an error at `place`. What went wrong while it read is told as it
-/// was: storage that fails is no fault of the file.
+/// Runs the reader. Its error, or a panic in it, becomes an error at `place`. A failed read keeps its own error:
+/// failing storage is not the file's fault.
 pub(super) fn reading<T>(
     place: &Location,
     work: impl FnOnce() -> hdf5_reader::error::Result<T>,

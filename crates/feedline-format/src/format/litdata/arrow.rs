@@ -1,5 +1,5 @@
-//! Chunks whose items are the rows of an Arrow table: an IPC file (or, from older writers, a stream) behind the table
-//! of offsets, which then all say the same.
+//! Chunks whose items are the rows of an Arrow table: an IPC file (or, from older writers, a stream) after the table
+//! of offsets, which are then all equal.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,41 +10,42 @@ use super::batch::{Batch, Codec};
 use super::chunk::{Bytes, Wrong};
 use super::column::{Columns, Shape};
 
-/// Last bytes of a chunk with an Arrow body; the body's length stands before them.
+/// Last bytes of a chunk with an Arrow body; the body's length precedes them.
 const MAGIC: &[u8; 8] = b"LDARW01\0";
 const TAIL: u64 = 12;
 /// First and last bytes of an IPC file.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
-/// The footer's length and the magic.
+/// Length of the footer's length and the magic.
 const FILE_TAIL: u64 = 10;
-/// Before each message: a mark and the length of its metadata.
+/// Before each message: a marker and the length of its metadata.
 const MESSAGE_HEAD: u64 = 8;
-/// More than this is no metadata of a record batch.
+/// Maximum length of a record batch's metadata.
 const MOST_METADATA: u64 = 16 << 20;
 
-/// Where the rows of an Arrow body lie.
+/// Where the rows of an Arrow body are stored.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) columns: Columns,
-    /// Metadata and body of each record batch, in the chunk.
+    /// Ranges of metadata and body of each record batch in the chunk.
     blocks: Vec<(Range<u64>, u64)>,
     batches: OnceLock<Batches>,
-    /// Which column has a field's values, by field; made at the first read.
+    /// The column of each field; filled at the first read.
     pub(super) fields: OnceLock<Vec<Option<usize>>>,
     count: u64,
 }
 
-/// What the metadata of all record batches say.
+/// Metadata of all record batches.
 #[derive(Debug)]
 pub(super) struct Batches {
     places: Vec<BatchPlace>,
-    /// First row of each, and the number of rows.
+    /// First row of each batch, and the number of rows.
     starts: Vec<u64>,
-    /// Those that are kept for good: the parts that are like an index (offsets, numbers), not the values themselves.
+    /// Batches that are kept for good: only the parts that are like an index (offsets, numbers), not the values
+    /// themselves.
     resident: Option<Vec<OnceLock<Batch>>>,
 }
 
-/// Where one record batch's buffers lie in the chunk.
+/// Where one record batch's buffers are stored in the chunk.
 #[derive(Debug)]
 pub(super) struct BatchPlace {
     pub(super) codec: Option<Codec>,
@@ -59,7 +60,7 @@ pub(super) struct Node {
     pub(super) has_nulls: bool,
 }
 
-/// Where a row is: which record batch, which row of it.
+/// Place of a row: its record batch, and its index there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowPlace {
     pub(super) batch: usize,
@@ -67,7 +68,7 @@ pub(super) struct RowPlace {
 }
 
 impl Rows {
-    /// The Arrow body behind the items, which end at `start`, if there is one.
+    /// The Arrow body after the items, which end at `start`, if there is one.
     pub(super) fn find(bytes: &Bytes<'_>, start: u64, count: u64) -> Result<Option<Rows>, Wrong> {
         let size = bytes.size();
         let Some(end) = size.checked_sub(TAIL).filter(|end| *end > start) else { return Ok(None) };
@@ -120,7 +121,7 @@ impl Rows {
         Ok(Batches { places, starts, resident: cells })
     }
 
-    /// Loads a record batch; the bytes of values that lie plain in the file stay there.
+    /// Loads a record batch; the bytes of uncompressed values stay in the file.
     pub(super) fn load(&self, bytes: &Bytes<'_>, place: &BatchPlace) -> Result<Batch, Wrong> {
         let mut in_file = vec![false; self.columns.buffers];
         if place.codec.is_none() {
@@ -135,7 +136,7 @@ impl Rows {
 }
 
 impl Batches {
-    /// Where row `row`, which is below the count, is.
+    /// The place of row `row`, which is below the count.
     pub(super) fn find(&self, row: u64) -> RowPlace {
         let batch = self.starts.partition_point(|start| *start <= row) - 1;
         RowPlace { batch, row: row - self.starts[batch] }
@@ -163,7 +164,7 @@ impl Batches {
     }
 }
 
-/// Columns, and the metadata's range and the body's end of each record batch.
+/// The columns, and the range of the metadata and the end of the body of each record batch.
 type Found = (Columns, Vec<(Range<u64>, u64)>);
 
 fn damaged(at: u64, what: impl std::fmt::Display) -> Wrong {
@@ -191,7 +192,7 @@ fn from_footer(bytes: &Bytes<'_>, ipc: Range<u64>) -> Result<Found, Wrong> {
     Ok((columns, blocks.unwrap_or_default().ok_or_else(|| damaged(start, "a block outside the file"))?))
 }
 
-/// A block of the footer as ranges of the chunk.
+/// A block of the footer as ranges in the chunk.
 fn block(block: &Block, inside: Range<u64>) -> Option<(Range<u64>, u64)> {
     let start = inside.start.checked_add(u64::try_from(block.offset()).ok()?)?;
     let metadata = u64::try_from(block.metaDataLength()).ok()?;
@@ -201,7 +202,7 @@ fn block(block: &Block, inside: Range<u64>) -> Option<(Range<u64>, u64)> {
     right.then_some((start..end, body_end))
 }
 
-/// A stream has no footer: the messages are walked through, bodies passed over.
+/// A stream has no footer: all messages are read, and their bodies skipped.
 fn from_stream(bytes: &Bytes<'_>, ipc: Range<u64>) -> Result<Found, Wrong> {
     let (mut at, mut columns, mut blocks) = (ipc.start, None, Vec::new());
     while at + MESSAGE_HEAD <= ipc.end {
@@ -240,7 +241,7 @@ fn record_batch(message: &[u8]) -> Result<RecordBatch<'_>, String> {
     message.header_as_record_batch().ok_or_else(|| "no record batch where one should be".to_owned())
 }
 
-/// The batch's buffers as ranges of the chunk, all checked to lie in the body.
+/// The batch's buffers as ranges in the chunk, all checked to be inside the body.
 fn place(batch: RecordBatch<'_>, columns: &Columns, body: Range<u64>) -> Result<BatchPlace, String> {
     let codec = match batch.compression() {
         None => None,
@@ -256,7 +257,7 @@ fn place(batch: RecordBatch<'_>, columns: &Columns, body: Range<u64>) -> Result<
     let mut buffers = Vec::new();
     for buffer in batch.buffers().into_iter().flatten() {
         let range = range_in(&body, buffer.offset(), buffer.length());
-        buffers.push(range.ok_or("a buffer lies outside its record batch")?);
+        buffers.push(range.ok_or("a buffer is outside its record batch")?);
     }
     if (nodes.len(), buffers.len()) != (columns.nodes, columns.buffers) {
         return Err("a record batch does not have the columns of the schema".to_owned());

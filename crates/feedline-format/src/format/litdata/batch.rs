@@ -14,7 +14,7 @@ use super::json_leaf::{separate, string, write_boolean, write_float, write_integ
 use crate::error::Result;
 use crate::format::recent::Weigh;
 
-/// The JSON text of a value is not longer than this: a hostile file can ask for any number of nulls.
+/// Maximum length of a value's JSON text: a hostile file can contain any number of nulls.
 const MOST_TEXT: usize = 256 << 20;
 
 /// How buffers are compressed.
@@ -27,7 +27,7 @@ pub(super) enum Codec {
 #[derive(Debug)]
 enum Buffer {
     Memory(Vec<u8>),
-    /// Left in the chunk: values that are read when they are wanted.
+    /// In the chunk: values that are read when they are needed.
     File(Range<u64>),
 }
 
@@ -40,7 +40,7 @@ impl Buffer {
     }
 }
 
-/// A record batch, as far as it is in memory.
+/// The parts of a record batch that are in memory.
 #[derive(Debug)]
 pub(super) struct Batch {
     nodes: Vec<Node>,
@@ -65,11 +65,11 @@ pub(super) enum Cell {
     Float(f64),
     /// This range of this buffer.
     Bytes(usize, Range<u64>),
-    /// A list or a map: there is only its text.
+    /// A list or a map, which is returned as text.
     Nested,
 }
 
-/// Where a value's bytes are.
+/// Where a value's bytes are stored.
 pub(super) enum Stored<'a> {
     Memory(&'a [u8]),
     /// In the chunk.
@@ -123,7 +123,7 @@ impl Batch {
                 Cell::Bytes(data + 1, range)
             }
             Shape::Fixed { bytes } => {
-                let start = row.checked_mul(*bytes as u64).ok_or("a row too far")?;
+                let start = row.checked_mul(*bytes as u64).ok_or("a row past the end")?;
                 self.memory(data, start, *bytes)?;
                 Cell::Bytes(data, start..start + *bytes as u64)
             }
@@ -157,7 +157,7 @@ impl Batch {
         if row >= node.length {
             return Err("a column is shorter than its number of rows".to_owned());
         }
-        // A column without nulls may do without the buffer that marks them.
+        // A column without nulls may lack the validity buffer.
         if !node.has_nulls || self.buffers[buffer].length() == 0 {
             return Ok(true);
         }
@@ -171,10 +171,7 @@ impl Batch {
         wide[..bytes].copy_from_slice(stored);
         let number = i64::from_le_bytes(wide);
         if !signed && number < 0 {
-            return Err(format!(
-                "{} is too large for a 64-bit integer with a sign",
-                u64::from_le_bytes(wide)
-            ));
+            return Err(format!("{} is too large for a signed 64-bit integer", u64::from_le_bytes(wide)));
         }
         Ok(number)
     }
@@ -194,7 +191,7 @@ impl Batch {
         let (start, end) = (one(row)?, one(row + 1)?);
         match (u64::try_from(start), u64::try_from(end)) {
             (Ok(start), Ok(end)) if start <= end => Ok(start..end),
-            _ => Err(format!("offsets {start} and {end} are no range")),
+            _ => Err(format!("offsets {start} and {end} are not a range")),
         }
     }
 
@@ -284,7 +281,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Text keys make an object; with other keys, or null ones, a list of entries is the best JSON there is.
+    /// Text keys make an object; other or null keys make a list of entries.
     fn write_map(
         &self,
         bytes: &Bytes<'_>,
@@ -296,7 +293,7 @@ impl Batch {
             return Err(Wrong::At(0, "a map without entries".to_owned()));
         };
         let [key, value] = &pair[..] else {
-            return Err(Wrong::At(0, "a map's entries are no pairs".to_owned()));
+            return Err(Wrong::At(0, "a map's entries are not pairs".to_owned()));
         };
         if !matches!(key.shape, Shape::Variable { text: true, .. }) {
             return self.write_list(bytes, entries, range, out);
@@ -313,7 +310,7 @@ impl Batch {
     }
 }
 
-/// Text as it is; JSON has no bytes, so those become base64.
+/// Text is written as it is; bytes, which JSON lacks, as base64.
 fn write_bytes(shape: &Shape, stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     if let Shape::Variable { text: true, .. } = shape {
         string(std::str::from_utf8(stored).map_err(|_| "a text is not UTF-8")?, out);
@@ -325,7 +322,7 @@ fn write_bytes(shape: &Shape, stored: &[u8], out: &mut Vec<u8>) -> Result<(), St
     Ok(())
 }
 
-/// A compressed buffer: its length, or -1 if it was not worth it, then the bytes.
+/// A compressed buffer: its length, or -1 if it is not compressed, then the bytes.
 fn expand(codec: Codec, stored: &[u8]) -> Result<Vec<u8>, String> {
     let (length, rest) = stored.split_first_chunk().ok_or("a compressed buffer is cut off")?;
     let length = match i64::from_le_bytes(*length) {

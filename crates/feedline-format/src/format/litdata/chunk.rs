@@ -1,4 +1,4 @@
-//! A chunk's own tables: where its items, frames or record batches lie. Read once, checked whole.
+//! A chunk's own tables: offsets of its items, frames or record batches. Read once, checked completely.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Bytes<'_> {
         Ok(bytes)
     }
 
-    /// A range to keep.
+    /// A range that is kept.
     fn hold(&self, range: Range<u64>) -> Result<Held> {
         match self {
             Bytes::File { open_objects, number, .. } => {
@@ -63,7 +63,7 @@ impl Bytes<'_> {
     }
 }
 
-/// How a chunk is laid out.
+/// The layout of a chunk.
 #[derive(Debug)]
 pub(super) enum Layout {
     Items(Items),
@@ -71,7 +71,7 @@ pub(super) enum Layout {
     Rows(Rows),
 }
 
-/// What is wrong with a chunk: at a byte of it, or reading it failed.
+/// What is wrong with a chunk: an error at an offset, or a failed read.
 #[derive(Debug)]
 pub(super) enum Wrong {
     At(u64, String),
@@ -91,7 +91,7 @@ impl Wrong {
 }
 
 impl Layout {
-    /// Finds out how a chunk of `count` items is laid out and reads its tables.
+    /// Detects the layout of a chunk of `count` items and reads its tables.
     pub(super) fn read(bytes: &Bytes<'_>, count: u64) -> Result<Layout, Wrong> {
         let size = bytes.size();
         let head = bytes.copy(0..size.min(FRAMED_HEAD))?;
@@ -110,12 +110,12 @@ impl Layout {
     }
 }
 
-/// u32 at position `at` of a table that was checked to be long enough.
+/// The u32 at index `at` of a table that was checked to be long enough.
 fn number(table: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(table[at * 4..at * 4 + 4].try_into().expect("four bytes"))
 }
 
-/// Offsets that never go back.
+/// Checks that offsets do not decrease.
 fn check_ascending(table: &[u8], count: usize, start: u64) -> Result<(), Wrong> {
     let mut last = number(table, 0);
     for at in 1..=count {
@@ -124,7 +124,7 @@ fn check_ascending(table: &[u8], count: usize, start: u64) -> Result<(), Wrong> 
             let place = start + 4 * at as u64;
             return Err(Wrong::at(
                 place,
-                format!("offset {next} of item {at} lies before its predecessor's {last}"),
+                format!("offset {next} of item {at} is before its predecessor's {last}"),
             ));
         }
         last = next;
@@ -139,7 +139,7 @@ fn check_count(found: u32, count: u64, at: u64) -> Result<(), Wrong> {
     Err(Wrong::at(at, format!("the chunk says it has {found} items, index.json {count}")))
 }
 
-/// Where items lie, end to end: u32 offsets, one more than items.
+/// Items end to end: u32 offsets, one more than items.
 #[derive(Debug)]
 pub(super) struct Items {
     table: Held,
@@ -150,7 +150,7 @@ impl Items {
     fn read(bytes: &Bytes<'_>, head: &[u8], count: u64) -> Result<Items, Wrong> {
         let size = bytes.size();
         if head.len() < 8 {
-            return Err(Wrong::at(0, format!("{size} bytes are no chunk: it is cut off")));
+            return Err(Wrong::at(0, format!("{size} bytes are not a chunk: it is cut off")));
         }
         check_count(number(head, 0), count, 0)?;
         let start = 4 * (count + 2);
@@ -177,15 +177,15 @@ impl Items {
         u64::from(number(&self.table, self.count))
     }
 
-    /// The bytes of item `item`, which is below the count. Tables of mapped files may change under us: an item that
-    /// no longer ends after it starts is `None`.
+    /// The bytes of item `item`, which is below the count. `None` if the item ends before it starts, because the file
+    /// has changed.
     pub(super) fn range(&self, item: usize) -> Option<Range<u64>> {
         let (start, end) = (number(&self.table, item), number(&self.table, item + 1));
         (start <= end).then_some(u64::from(start)..u64::from(end))
     }
 }
 
-/// Runs of items, each a zstd frame.
+/// Runs of items, each in a zstd frame.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// Offsets in the inflated items, then the frames.
@@ -265,7 +265,7 @@ impl Frames {
         }
     }
 
-    /// The frame with item `item`, which is below the count, and where the item lies in it when inflated.
+    /// The frame with item `item`, which is below the count, and the item's range in the inflated frame.
     pub(super) fn place(&self, item: usize) -> Option<(Frame, Range<u64>)> {
         let at = item / self.items_per_frame as usize;
         let base = number(&self.table, at * self.items_per_frame as usize);

@@ -1,4 +1,4 @@
-//! The columns of an Arrow table: their types, and which nodes and buffers of a record batch are theirs.
+//! The columns of an Arrow table: their types, and their nodes and buffers in a record batch.
 
 use arrow_ipc::{Field, Precision, Schema, Type};
 
@@ -9,13 +9,13 @@ use crate::sample::Kind;
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// Its node's number in each record batch.
+    /// Index of its node in each record batch.
     pub(super) node: usize,
-    /// Its first buffer's number: validity, for all but nulls.
+    /// Index of its first buffer: validity, for all but nulls.
     pub(super) buffer: usize,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
     Null,
@@ -27,7 +27,7 @@ pub(super) enum Shape {
     Float {
         bytes: usize,
     },
-    /// Offsets (64-bit if wide), then the bytes of all values.
+    /// Offsets (64-bit if `wide`), then the bytes of all values.
     Variable {
         wide: bool,
         text: bool,
@@ -51,7 +51,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The kind of field such a column is; nulls fit any.
+    /// The kind of field for such a column; nulls fit any kind.
     pub(super) fn kind(&self) -> Option<Kind> {
         Some(match self {
             Shape::Null => return None,
@@ -64,17 +64,17 @@ impl Shape {
     }
 }
 
-/// A column that is no struct, and the structs it lies in: its value is null if one of them is.
+/// A column that is not a struct, and the structs around it: its value is null if one of them is.
 #[derive(Debug)]
 pub(super) struct Flat {
-    /// Dotted.
+    /// Dotted name.
     pub(super) name: String,
     pub(super) column: Column,
     /// Node and validity buffer of each struct around it.
     pub(super) parents: Vec<(usize, usize)>,
 }
 
-/// A table's columns, and how many nodes and buffers each record batch of it has.
+/// A table's columns, and the number of nodes and buffers in each of its record batches.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     pub(super) flat: Vec<Flat>,
@@ -83,7 +83,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Structs become dotted names, as containers do in LitData's own layout.
+    /// Structs become dotted names, like containers in LitData's own layout.
     pub(super) fn new(schema: Schema<'_>) -> Result<Self, String> {
         if schema.endianness() != arrow_ipc::Endianness::Little {
             return Err("the table is big-endian, which is not supported".to_owned());

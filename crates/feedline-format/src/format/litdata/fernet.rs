@@ -15,7 +15,7 @@ const ROUNDS: u32 = 480_000;
 const HEAD: usize = 1 + 8 + 16;
 const MAC: usize = 32;
 
-/// Opens tokens.
+/// Decrypts tokens.
 pub(super) struct Fernet {
     signing: [u8; 16],
     encryption: [u8; 16],
@@ -44,14 +44,14 @@ pub(super) fn salt(file: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Fernet {
-    /// With the key that litdata makes of a password.
+    /// Uses the key that litdata derives from a password.
     pub(super) fn from_password(password: &str, salt: &[u8]) -> Self {
         let mut key = [0; 32];
         pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, ROUNDS, &mut key);
         Fernet::from_bytes(&key)
     }
 
-    /// With a key as Fernet itself writes it: 32 bytes in base64.
+    /// Uses a key in Fernet's own form: 32 bytes in base64.
     pub(super) fn from_key(key: &str) -> Option<Self> {
         let bytes: [u8; 32] = URL_SAFE.decode(key).ok()?.try_into().ok()?;
         Some(Fernet::from_bytes(&bytes))
@@ -64,7 +64,7 @@ impl Fernet {
         Fernet { signing, encryption }
     }
 
-    /// What a token holds. Checks the HMAC first: a wrong password never gives wrong bytes.
+    /// The content of a token. Checks the HMAC first: a wrong password never gives wrong bytes.
     pub(super) fn open(&self, token: &[u8]) -> Result<Vec<u8>, String> {
         let mut bytes = URL_SAFE.decode(token).map_err(|_| "not a Fernet token: it is not base64")?;
         if bytes.len() < HEAD + MAC || bytes[0] != 0x80 {

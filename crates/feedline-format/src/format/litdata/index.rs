@@ -1,4 +1,4 @@
-//! `index.json`: which chunks there are, in which order, and how their items are to be read.
+//! `index.json`: the chunks, their order, and how to read their items.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::spec;
 use crate::sample::Kind;
 
-/// Everything `index.json` says, checked.
+/// The checked content of `index.json`.
 #[derive(Debug)]
 pub(super) struct Index {
     pub(super) chunks: Vec<ChunkEntry>,
@@ -17,17 +17,17 @@ pub(super) struct Index {
     pub(super) serializers: Vec<String>,
     /// Dotted names of the leaves.
     pub(super) names: Vec<String>,
-    /// Each item is a zstd frame of its own.
+    /// Whether each item is a zstd frame of its own.
     pub(super) zstd_items: bool,
     pub(super) encryption: Option<Level>,
-    /// `types` (litdata 0.2.6x and later): field → type, where dictionaries were written.
+    /// `types` (litdata 0.2.6x and later): field → type, if dictionaries were written.
     pub(super) types: Option<serde_json::Map<String, Value>>,
     pub(super) temporal: Option<Value>,
-    /// What feedline's own writer remembers besides.
+    /// What feedline's own writer adds.
     pub(super) ours: Ours,
 }
 
-/// What serializers cannot say.
+/// What serializers cannot express.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Ours {
@@ -38,45 +38,45 @@ pub(super) struct Ours {
 /// One chunk, as the index describes it.
 #[derive(Debug, Deserialize)]
 pub(super) struct ChunkEntry {
-    /// Length before whole-file compression. Until litdata 0.2.39, without the chunk's head.
+    /// Length before whole-file compression. Until litdata 0.2.39, without the chunk's header.
     chunk_bytes: u64,
     /// Number of items.
     pub(super) chunk_size: u64,
     pub(super) filename: String,
-    /// Number of tokens, if the items are runs of them.
+    /// Number of tokens, if the items are token sequences.
     dim: Option<u64>,
 }
 
 impl ChunkEntry {
-    /// Whether the index's length means a chunk of so many bytes, as either generation of writers counts.
+    /// Whether a chunk of this many bytes has the length in the index, with or without its header.
     pub(super) fn is_length(&self, bytes: u64) -> bool {
         bytes == self.chunk_bytes || bytes == self.most_bytes()
     }
 
-    /// The longer of the two lengths it may mean: items, their number and their offsets.
+    /// The longer of the two possible lengths: items, their number and their offsets.
     pub(super) fn most_bytes(&self) -> u64 {
         let head = self.chunk_size.saturating_add(2).saturating_mul(4);
         self.chunk_bytes.saturating_add(head)
     }
 
-    /// What the index says, for messages.
+    /// The length in the index, for messages.
     pub(super) fn said_bytes(&self) -> u64 {
         self.chunk_bytes
     }
 }
 
-/// How items lie in a chunk.
+/// The layout of items in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loader {
     /// Sizes, then leaves.
     Tree,
-    /// One run of tokens per item.
+    /// One token sequence per item.
     Tokens,
     /// Frame count, then groups of rows.
     Temporal,
 }
 
-/// What an encryption covers.
+/// What is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Item,
@@ -109,7 +109,7 @@ struct RawEncryption {
     level: String,
 }
 
-/// Just enough of an index to know whose it is.
+/// Just enough of an index to recognise it.
 #[derive(Deserialize)]
 pub(super) struct Sketch {
     chunks: Option<serde::de::IgnoredAny>,
@@ -122,7 +122,7 @@ struct SketchConfig {
 }
 
 impl Sketch {
-    /// Whether this is LitData's own layout. Its index over Parquet files is not: those files are read as Parquet.
+    /// Whether this is LitData's own layout. An index over Parquet files is not: those files are read as Parquet.
     pub(super) fn is_litdata(bytes: &[u8]) -> bool {
         let Ok(sketch) = serde_json::from_slice::<Sketch>(bytes) else { return false };
         let (Some(_), Some(config)) = (&sketch.chunks, &sketch.config) else { return false };
@@ -162,7 +162,7 @@ impl Index {
         })
     }
 
-    /// Whether `types` says that samples may lack this field (or one it is part of).
+    /// Whether `types` says that samples may lack this field (or a field that contains it).
     pub(super) fn is_optional(&self, name: &str) -> bool {
         let Some(types) = &self.types else { return false };
         let mut fields = Some(types);
@@ -177,7 +177,7 @@ impl Index {
     }
 }
 
-/// Before litdata 0.2.9 no loader was named: items of one flat tensor were tokens, and their number was noted.
+/// Before litdata 0.2.9 no loader was named: items of one flat tensor were tokens, and their number was stored.
 fn is_run_of_tokens(raw: &Raw) -> bool {
     let formats = raw.config.data_format.as_deref().unwrap_or_default();
     let flat = matches!(formats, [only] if only.starts_with("no_header_tensor:"));
@@ -194,7 +194,7 @@ fn loader(name: Option<&str>) -> Result<Loader, Refusal> {
             "open the folder with format=\"parquet\"",
         )),
         Some(other) => Err((
-            format!("the item loader '{other}' is unknown: how it lays out items is its author's secret"),
+            format!("the item loader '{other}' is unknown, and so is the layout of its items"),
             "write the data set with PyTreeLoader, TokensLoader or TemporalArrayLoader",
         )),
     }
@@ -243,7 +243,7 @@ fn encryption(raw: &RawEncryption) -> Result<Level, Refusal> {
     }
 }
 
-/// A chunk's name must stay inside the data set's folder.
+/// Checks that a chunk's name stays inside the data set's folder.
 fn check_name(name: &str) -> Result<(), Refusal> {
     let inside = |part: &str| !part.is_empty() && part != "." && part != "..";
     if name.contains('\\') || !name.split('/').all(inside) {

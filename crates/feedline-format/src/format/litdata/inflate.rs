@@ -1,4 +1,4 @@
-//! Inflating zstd within bounds.
+//! Inflates zstd with limits.
 
 use std::io::Read;
 
@@ -7,12 +7,12 @@ use crate::format::bounds;
 /// First bytes of a zstd frame.
 pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Inflates to exactly `length` bytes. Memory is asked for before it is used, but a claim alone costs none.
+/// Inflates to exactly `length` bytes. Memory is allocated as bytes come out, so a false length costs none.
 pub(super) fn inflate(frame: &[u8], length: u64) -> Result<Vec<u8>, String> {
     bounds::check_announced(frame.len() as u64, length)?;
     let mut out = Vec::new();
     let decoder = zstd::Decoder::with_buffer(frame).map_err(|e| e.to_string())?;
-    // One byte more shows that there is more than there should be.
+    // One byte more than expected shows that there is more.
     decoder.take(length.saturating_add(1)).read_to_end(&mut out).map_err(|e| format!("zstd: {e}"))?;
     if out.len() as u64 != length {
         return Err(format!("inflates to {} {} bytes, not {length}", more(out.len(), length), out.len()));
@@ -24,7 +24,7 @@ fn more(found: usize, expected: u64) -> &'static str {
     if found as u64 > expected { "at least" } else { "only" }
 }
 
-/// Appends what a frame inflates to, at most `limit` bytes.
+/// Appends the inflated frame, at most `limit` bytes.
 pub(super) fn inflate_up_to(frame: &[u8], limit: u64, out: &mut Vec<u8>) -> Result<(), String> {
     let decoder = zstd::Decoder::with_buffer(frame).map_err(|e| e.to_string())?;
     let most = bounds::most_unpacked(frame.len() as u64);

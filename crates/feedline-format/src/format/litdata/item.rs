@@ -1,4 +1,4 @@
-//! Items: where an item's leaves are, and what makes values of them.
+//! Items: the ranges of an item's leaves, and their conversion to values.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use super::leaf::Leaf;
 use super::temporal::Temporal;
 use crate::sample::{Kind, MAX_FIELDS};
 
-/// Items up to this long are read whole: that costs less than a second read for their sizes.
+/// Maximum length of items that are read whole: that costs less than a second read for their sizes.
 const READ_WHOLE: u64 = 256 << 10;
 
-/// What turns an item's bytes into values.
+/// Converts an item's bytes to values.
 #[derive(Debug)]
 pub(super) enum ItemReader {
     /// Sizes, then leaves.
@@ -29,7 +29,7 @@ impl ItemReader {
             Leaf::named(serializer),
             index.ours.kinds.get(name),
         ) {
-            // JSON is written as text.
+            // JSON is stored as text.
             (Leaf::Text, Some(Kind::Json)) => Leaf::JsonText,
             (leaf, _) => leaf,
         };
@@ -49,15 +49,15 @@ impl ItemReader {
     }
 }
 
-/// Whether reading single leaves of an item beats reading it whole: never if all are wanted, always if only numbers
-/// are, otherwise if the item is large.
+/// Whether reading single leaves of an item is better than reading it whole: never if all are wanted, always if only
+/// numbers are, otherwise if the item is large.
 pub(super) fn is_worth_parting(length: u64, leaves: &[Leaf], wanted: impl Fn(usize) -> bool) -> bool {
     let all = (0..leaves.len()).all(&wanted);
     let small = || leaves.iter().enumerate().all(|(n, leaf)| !wanted(n) || leaf.fixed_size().is_some());
     !all && length > 4096 && (length > READ_WHOLE || small())
 }
 
-/// Where each leaf ends in its item.
+/// End of each leaf in its item.
 pub(super) struct Sizes {
     ends: [u32; MAX_FIELDS],
     start: u32,
@@ -91,7 +91,7 @@ impl Sizes {
     }
 }
 
-/// Where each leaf of an item lies.
+/// Range of each leaf of an item.
 pub(super) fn leaf_places(stored: &[u8], leaves: usize) -> Result<Vec<Range<usize>>, String> {
     let mut sizes = Sizes::default();
     sizes.parse(stored, leaves, stored.len() as u64)?;

@@ -1,8 +1,8 @@
-//! The `json` leaf: JSON text, or a compact binary form of lists and dictionaries. Either comes out as JSON text.
+//! The `json` leaf: JSON text, or a compact binary form of lists and dictionaries. Both are returned as JSON text.
 
 use std::io::Write;
 
-/// Deeper than this is no JSON anyone meant.
+/// Maximum depth of nesting.
 const MAX_DEPTH: usize = 64;
 
 /// A first byte above this is the beginning of JSON text.
@@ -71,7 +71,7 @@ fn value(cursor: &mut Cursor<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Counts come from the file: nothing is reserved for them, the cursor runs out first.
+/// Nothing is allocated for counts from the file: if they are too large, the bytes end first.
 fn list<'a>(
     cursor: &mut Cursor<'a>,
     out: &mut Vec<u8>,
@@ -153,7 +153,7 @@ fn boolean(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// A comma before all but the first.
+/// Writes a comma, except before the first element.
 pub(super) fn separate(number: usize, out: &mut Vec<u8>) {
     if number > 0 {
         out.push(b',');
@@ -175,7 +175,7 @@ pub(super) fn write_boolean(is_true: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if is_true { b"true" } else { b"false" });
 }
 
-/// A JSON number that reads back as the same float; what JSON lacks is spelt as Python spells and reads it.
+/// Writes a JSON number that reads back as the same float; what JSON lacks is spelt like in Python's `json`.
 pub(super) fn write_float(number: f64, out: &mut Vec<u8>) {
     if number.is_nan() {
         out.extend_from_slice(b"NaN");

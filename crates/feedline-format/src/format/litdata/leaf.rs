@@ -1,4 +1,4 @@
-//! Leaves: the values of a sample, each by the serializer that `data_format` names for it.
+//! Leaves: the values of a sample, each with its serializer in `data_format`.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -7,33 +7,33 @@ use super::json_leaf;
 use crate::format::sniff::is_image;
 use crate::sample::{DType, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// How one leaf's bytes become a value.
+/// How to convert one leaf's bytes to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Leaf {
     Text,
     Bool,
     Int,
     Float,
-    /// Bytes as they are: files, lists of JPEGs, serializers of the user's own.
+    /// Plain bytes: files, lists of JPEGs, custom serializers.
     Bytes,
     /// An image file.
     Image,
-    /// Raw pixels behind size and mode, delivered as RGB.
+    /// Raw pixels after size and mode, returned as RGB.
     Pixels,
-    /// The same in a mode that is numbers rather than an image, delivered as an array.
+    /// The same in a mode that is numbers rather than an image, returned as an array.
     PixelArray,
     Json,
-    /// JSON that was stored as text.
+    /// JSON that is stored as text.
     JsonText,
     /// Python pickles, or formats that contain some.
     Pickle,
     /// Type and shape, then elements; the header's byte order differs between numpy and torch.
     Array(DTypes),
-    /// The elements of a 1-d array of this type, or why they cannot be delivered.
+    /// The elements of a 1-d array of this type, or why they cannot be returned.
     Elements(Result<DType, String>),
 }
 
-/// Whose numbering of element types.
+/// Which library's numbering of element types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DTypes {
     Numpy,
@@ -41,7 +41,7 @@ pub(super) enum DTypes {
 }
 
 impl Leaf {
-    /// The leaf a name in `data_format` stands for. Unknown names are serializers of the user's own: bytes.
+    /// The leaf for a name in `data_format`. Unknown names are custom serializers: bytes.
     pub(super) fn named(name: &str) -> Leaf {
         let (serializer, rest) = name.split_once(':').unwrap_or((name, ""));
         match serializer {
@@ -61,8 +61,8 @@ impl Leaf {
         }
     }
 
-    /// The same leaf, knowing the first sample's bytes: images among plain bytes are found, so that a set of JPEG
-    /// bytes and labels trains as it is.
+    /// Refines the leaf by the first sample's bytes: images among plain bytes are detected, so that a set of JPEG
+    /// bytes and labels can be trained on directly.
     pub(super) fn sniffed(self, name: &str, first: &[u8]) -> Leaf {
         let serializer = name.split(':').next().unwrap_or(name);
         match self {
@@ -84,7 +84,7 @@ impl Leaf {
         }
     }
 
-    /// The length every value has, if all have the same.
+    /// Length of every value, if all have the same.
     pub(super) fn fixed_size(&self) -> Option<u64> {
         match self {
             Leaf::Bool => Some(1),
@@ -123,7 +123,7 @@ impl Leaf {
 }
 
 fn wrong_size(expected: usize, found: usize) -> String {
-    format!("{found} bytes stored where {expected} belong")
+    format!("{found} bytes stored, {expected} expected")
 }
 
 fn eight(stored: &[u8]) -> Result<[u8; 8], String> {
@@ -131,7 +131,7 @@ fn eight(stored: &[u8]) -> Result<[u8; 8], String> {
 }
 
 thread_local! {
-    /// JSON text is written before its length is known.
+    /// Scratch for JSON text, which is written before its length is known.
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -151,14 +151,14 @@ fn json_text(range: &Range<usize>, buffer: &mut SampleBuffer) -> Result<Range<us
     with_text(buffer, |buffer, text| json_leaf::to_text(buffer.bytes(range), text))
 }
 
-/// What a PIL image says of its pixels.
+/// The pixel layout of a PIL image's mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Red, green, blue and as many other bytes as make up the size.
+    /// Red, green, blue, and other bytes up to this many per pixel.
     Rgb(usize),
-    /// One grey (or palette index: the palette is not stored) and as many other bytes as make up the size.
+    /// One grey value (or palette index: the palette is not stored), and other bytes up to this many per pixel.
     Grey(usize),
-    /// Eight pixels a byte, rows padded.
+    /// Eight pixels per byte, rows padded.
     Bits,
     Numbers(DType),
 }
@@ -201,7 +201,7 @@ struct Pil {
     width: u32,
     height: u32,
     mode: Mode,
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     data: usize,
 }
 
@@ -224,7 +224,7 @@ fn u32_le(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Raw pixels as an image: RGB as it lies there, everything else made RGB.
+/// Raw pixels as an image: RGB in place, everything else converted to RGB.
 fn pixels(range: &Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, String> {
     let pil = pil_header(buffer.bytes(range))?;
     let data = range.start + pil.data..range.end;
@@ -237,7 +237,7 @@ fn pixels(range: &Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, Stri
         Mode::Grey(step) => expand(buffer, &data, &pil, |row, x| [row[x * step]; 3])?,
         Mode::Bits => expand(buffer, &data, &pil, |row, x| [(row[x / 8] >> (7 - x % 8) & 1) * 255; 3])?,
         Mode::Numbers(_) => {
-            return Err("this picture's pixels are numbers (mode I or F), the first one's are not".to_owned());
+            return Err("this image's pixels are numbers (mode I or F), the first one's are not".to_owned());
         }
     };
     let meta = ImageMeta {
@@ -250,7 +250,7 @@ fn pixels(range: &Range<usize>, buffer: &mut SampleBuffer) -> Result<Value, Stri
     Ok(Value::Image { index: bytes.end..bytes.end, bytes, meta })
 }
 
-/// A new run of RGB pixels, each made by `pixel` of its row and column.
+/// New RGB pixels, each made by `pixel` from its row and column.
 fn expand(
     buffer: &mut SampleBuffer,
     data: &Range<usize>,
@@ -269,7 +269,7 @@ fn expand(
 fn pixel_array(range: &Range<usize>, buffer: &SampleBuffer) -> Result<Value, String> {
     let pil = pil_header(buffer.bytes(range))?;
     let Mode::Numbers(dtype) = pil.mode else {
-        return Err("this picture's pixels are colours, the first one's are numbers (mode I or F)".to_owned());
+        return Err("this image's pixels are colours, the first one's are numbers (mode I or F)".to_owned());
     };
     let mut shape = [0; MAX_DIMENSIONS];
     shape[..2].copy_from_slice(&[u64::from(pil.height), u64::from(pil.width)]);
@@ -277,7 +277,7 @@ fn pixel_array(range: &Range<usize>, buffer: &SampleBuffer) -> Result<Value, Str
 }
 
 impl DTypes {
-    /// The type with this number, written out as in `no_header_tensor:16`.
+    /// The type with this number, written as in `no_header_tensor:16`.
     fn named(self, number: &str) -> Result<DType, String> {
         self.get(number.parse().map_err(|_| format!("'{number}' is not the number of an element type"))?)
     }
@@ -302,7 +302,7 @@ impl DTypes {
         }
     }
 
-    /// The number that litdata's own writer gives this type.
+    /// litdata's own number for this type.
     pub(super) fn number(self, dtype: DType) -> Option<u32> {
         self.numbers(dtype).last().copied()
     }
@@ -310,14 +310,14 @@ impl DTypes {
 
 fn elements(dtype: DType, bytes: Range<usize>) -> Result<Value, String> {
     if !bytes.len().is_multiple_of(dtype.size()) {
-        return Err(format!("{} bytes are no whole number of {} elements", bytes.len(), dtype.name()));
+        return Err(format!("{} bytes are not a whole number of {} elements", bytes.len(), dtype.name()));
     }
     let mut shape = [0; MAX_DIMENSIONS];
     shape[0] = (bytes.len() / dtype.size()) as u64;
     Ok(Value::Array { dtype, dimensions: 1, shape, bytes })
 }
 
-/// Numpy headers are little-endian, torch headers big-endian in all versions seen; which it is shows in the length.
+/// Numpy headers are little-endian, torch headers big-endian in all known versions; the length shows which it is.
 fn array(types: DTypes, range: &Range<usize>, buffer: &SampleBuffer) -> Result<Value, String> {
     let stored = buffer.bytes(range);
     let (first, second): (ByteOrder, ByteOrder) = match types {

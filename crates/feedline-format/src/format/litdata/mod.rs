@@ -1,8 +1,8 @@
-//! LitData: `index.json` and chunk files, of all layouts that litdata's versions write.
+//! LitData: `index.json` and chunk files, in all layouts that litdata's versions write.
 //!
-//! At opening, only `index.json`, the folder's listing and the first chunk are looked at; the tables of other chunks
-//! are read when a sample of theirs is first asked for, and kept. A sample of a plain chunk is then one read. Chunks
-//! and frames that are compressed or encrypted as a whole are inflated once and kept within a budget.
+//! Opening reads only `index.json`, the folder's listing and the first chunk. The tables of other chunks are read on
+//! first use and kept. A sample of a plain chunk is then one read. Chunks and frames that are compressed or encrypted
+//! as a whole are inflated once and kept within a limit.
 
 mod arrow;
 mod batch;
@@ -43,10 +43,10 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
 use crate::source::{Source, Target, changed, to_usize};
 
-/// How to recognise and open LitData folders.
+/// How to detect and open LitData folders.
 pub(super) const PROBE: Probe = Probe { name: "litdata", recognises, open };
 
-/// Inflated chunks and frames kept in memory: four chunks of litdata's default size.
+/// Maximum size of inflated chunks and frames that are kept: four chunks of litdata's default size.
 const KEPT_BYTES: usize = 256 << 20;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -88,23 +88,23 @@ pub(crate) struct LitData {
     cipher: Option<Fernet>,
     inflated: Recent<(u32, u32), Vec<u8>>,
     batches: Recent<(u32, u32), Batch>,
-    /// The field of each leaf; others than counting up only where Arrow tables have more fields.
+    /// The field of each leaf; differs from 0, 1, 2, … only if Arrow tables have more fields.
     leaf_fields: Vec<usize>,
 }
 
-/// A chunk whose tables were read.
+/// A chunk whose tables have been read.
 #[derive(Debug)]
 struct Chunk {
-    /// Compressed or encrypted as a whole.
+    /// Whether it is compressed or encrypted as a whole.
     whole: bool,
     layout: Layout,
 }
 
-/// The key of a whole chunk among frames.
+/// The key of a whole chunk in the cache of frames.
 const WHOLE: u32 = u32::MAX;
 
 thread_local! {
-    /// A compressed or encrypted item, and what it inflates to.
+    /// A compressed or encrypted item, and its inflated content.
     static SCRATCH: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
@@ -148,7 +148,7 @@ impl LitData {
         Ok(open)
     }
 
-    /// What kinds of bytes there are, the first sample tells; what layout, the first chunk.
+    /// Finds the kinds of bytes from the first sample, and the layout from the first chunk.
     fn look_at_first_sample(&mut self) -> Result<()> {
         if self.len() == 0 {
             return Ok(());
@@ -174,7 +174,7 @@ impl LitData {
         Ok(())
     }
 
-    /// Bytes that the Arrow tables of a mixed set showed to be images are images everywhere.
+    /// Makes bytes images everywhere if they are images in the Arrow tables of a mixed set.
     fn agree_on_images(&mut self) {
         let ItemReader::Leaves(leaves) = &mut self.items else { return };
         for (leaf, field) in leaves.iter_mut().zip(&self.leaf_fields) {
@@ -210,7 +210,7 @@ impl LitData {
         Ok(Schema { fields, classes: self.index.ours.classes.clone() })
     }
 
-    /// Which chunk a sample is in, and which item of it.
+    /// The chunk of a sample, and the item in it.
     fn place(&self, sample: u64) -> Result<(usize, usize)> {
         if sample >= self.len() {
             let place = Location::new(&self.uri).with_sample(sample);
@@ -254,7 +254,7 @@ impl LitData {
         Ok(Chunk { whole, layout })
     }
 
-    /// A chunk opened long after the data set may have been written again meanwhile, with the same length.
+    /// A chunk that is opened long after the data set may have been rewritten meanwhile, with the same length.
     fn check_version(&self, number: usize) -> Result<()> {
         let found = self.open_objects.with(number, |object| object.version())?;
         if found == 0 || found == self.versions[number] {
@@ -282,7 +282,7 @@ impl LitData {
         Bytes::File { open_objects: &self.open_objects, number, size: self.sizes[number] }
     }
 
-    /// A chunk's bytes as its tables count them.
+    /// A chunk's bytes, to which the offsets in its tables refer.
     fn bytes(&self, number: usize, whole: bool) -> Result<Bytes<'_>> {
         if !whole {
             return Ok(self.file(number));
@@ -322,12 +322,12 @@ impl LitData {
         })
     }
 
-    /// Whether items are stored as they are, not each compressed or encrypted.
+    /// Whether items are stored plain, not each compressed or encrypted.
     fn plain_items(&self) -> bool {
         !self.index.zstd_items && self.index.encryption != Some(Level::Item)
     }
 
-    /// Brings an item's bytes into the buffer.
+    /// Reads an item's bytes into the buffer.
     fn fetch(
         &self,
         number: usize,
@@ -358,7 +358,7 @@ impl LitData {
         }
     }
 
-    /// An item that is compressed or encrypted by itself.
+    /// Reads an item that is compressed or encrypted by itself.
     fn fetch_wrapped(
         &self,
         sample: u64,
@@ -379,7 +379,7 @@ impl LitData {
         })
     }
 
-    /// Decrypts an item if it is encrypted, and puts it into the buffer.
+    /// Decrypts an item if it is encrypted, and copies it into the buffer.
     fn unwrap_into(&self, sample: u64, stored: &[u8], into: &mut SampleBuffer) -> Result<Range<usize>> {
         match (&self.cipher, self.index.encryption) {
             (Some(cipher), Some(Level::Item)) => {
@@ -455,7 +455,7 @@ impl LitData {
         Ok(())
     }
 
-    /// The sizes first, then only the wanted leaves.
+    /// Reads the sizes first, then only the wanted leaves.
     fn read_parts(
         &self,
         sample: u64,
@@ -528,7 +528,7 @@ impl LitData {
         }
     }
 
-    /// The only leaf whose length varies, if there is just one: its length then follows from the item's.
+    /// The only leaf with a varying length, if there is exactly one: its length then follows from the item's.
     fn varying_leaf(&self) -> Option<(usize, u64)> {
         let ItemReader::Leaves(leaves) = &self.items else { return None };
         let mut varying = leaves.iter().enumerate().filter(|(_, leaf)| leaf.fixed_size().is_none());
@@ -614,7 +614,7 @@ impl crate::format::Extents for LitData {
         Some((self.open_objects.source(), self.open_objects.name(number as usize).into()))
     }
 
-    /// Items of plain chunks. Compressed chunks and frames serve many samples from one read: no plan for those.
+    /// Items of plain chunks. Compressed chunks and frames serve many samples from one read, so they are not planned.
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         let Ok((number, item)) = self.place(sample) else { return };
         match self.chunk(number) {

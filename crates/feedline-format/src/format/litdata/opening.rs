@@ -1,4 +1,4 @@
-//! What is looked at before the first chunk: the index, the folder's listing, the key.
+//! What is read before the first chunk: the index, the folder's listing, the key.
 
 use super::fernet::{self, Fernet};
 use super::index::{ChunkEntry, Index};
@@ -10,7 +10,7 @@ use crate::source::{Entry, Source};
 
 pub(super) const INDEX: &str = "index.json";
 
-/// The index of one writer, which is there while or because a writer did not finish.
+/// The index of a single writer, which exists if the writers have not finished.
 pub(super) fn unmerged(source: &dyn Source) -> Result<Option<String>> {
     let mut names = source.children("")?;
     names.sort();
@@ -21,7 +21,7 @@ pub(super) fn unmerged(source: &dyn Source) -> Result<Option<String>> {
     Ok(names.into_iter().find(is_part))
 }
 
-/// `index.json`, or why there is none.
+/// `index.json`, or why it does not exist.
 pub(super) fn read_index(source: &dyn Source) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if source.exists(INDEX)? {
@@ -36,7 +36,7 @@ pub(super) fn read_index(source: &dyn Source) -> Result<Vec<u8>> {
             "the writers' indexes were not merged into index.json",
         )
         .with_hint(
-            "the writer is still at work or was stopped; let litdata.optimize() finish, or run it again",
+            "the writer is still running or was stopped; let litdata.optimize() finish, or run it again",
         ),
         None => Error::data(place, "there is no index.json in this folder"),
     })
@@ -46,7 +46,7 @@ pub(super) fn read_index(source: &dyn Source) -> Result<Vec<u8>> {
 pub(super) fn find_chunks(source: &dyn Source, index: &Index) -> Result<Vec<(String, u64, u64)>> {
     let listed = match source.list("") {
         Ok(listing) => listing.entries,
-        // A web server: each chunk is asked for.
+        // A web server cannot list: each chunk is requested.
         Err(Error::Storage { source: error, .. }) if error.kind() == std::io::ErrorKind::Unsupported => {
             look_at(source, index)?
         }
@@ -72,7 +72,7 @@ fn look_at(source: &dyn Source, index: &Index) -> Result<Vec<Entry>> {
     })
 }
 
-/// Of the index and of every chunk's name, length and version.
+/// The fingerprint of the index and of every chunk's name, length and version.
 pub(super) fn fingerprint(index: &[u8], objects: &[(String, u64, u64)]) -> Fingerprint {
     let mut files = Vec::new();
     for (name, size, version) in objects {
@@ -116,7 +116,7 @@ pub(super) fn cipher(source: &dyn Source, options: &ReadingOptions) -> Result<Fe
     names.retain(|name| name != INDEX && !name.ends_with('/'));
     names.sort();
     for name in names {
-        // A salt file is two hundred bytes; anything else of that size is not JSON with a salt.
+        // A salt file has two hundred bytes, so larger files are skipped.
         if source.open(&name)?.size() > 4096 {
             continue;
         }

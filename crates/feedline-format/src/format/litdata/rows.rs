@@ -1,4 +1,4 @@
-//! Samples that are rows of an Arrow table: which fields there are, and reading them.
+//! Samples that are rows of an Arrow table: their fields, and reading them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::format::sniff::is_image;
 use crate::format::{Format, parallel};
 use crate::sample::{Extent, FieldSet, FieldSpec, ImageMeta, Kind, SampleBuffer, Value};
 
-/// So many rows are looked at for the first that is not null, to see whether bytes are images.
+/// Maximum number of rows searched for one that is not null, to see whether bytes are images.
 const LOOK_AT: u64 = 64;
 
 /// A record batch that is kept for good, or for a while.
@@ -39,13 +39,13 @@ struct Union {
     name: String,
     /// `None` while only nulls were seen.
     kind: Option<Kind>,
-    /// In how many chunks.
+    /// Number of chunks that have it.
     seen: usize,
 }
 
 impl LitData {
-    /// Whether chunks may be Arrow tables: litdata writes them for dictionaries (of which it notes the types) of values
-    /// that JSON could hold, and bytes.
+    /// Whether chunks may be Arrow tables: litdata writes them for dictionaries (whose types it stores) of bytes and
+    /// of values that JSON can express.
     pub(super) fn may_have_rows(&self) -> bool {
         let plain = |name: &String| {
             matches!(name.as_str(), "str" | "text" | "bool" | "int" | "float" | "bytes" | "json" | "pickle")
@@ -79,7 +79,7 @@ impl LitData {
         Ok(specs)
     }
 
-    /// A field's kind, now that all chunks were seen: bytes may be images; a leaf cannot become another kind.
+    /// A field's kind after all chunks were read: bytes may be images; a leaf cannot become another kind.
     fn settled_kind(&self, field: &Union, leaf: Option<&FieldSpec>, tables: &[&Rows]) -> Result<Kind> {
         let mut kind = field.kind.unwrap_or(Kind::Json);
         if kind == Kind::Bytes
@@ -121,7 +121,7 @@ impl LitData {
         Ok(false)
     }
 
-    /// The record batch with row `row` of a chunk, and where in it the row is.
+    /// The record batch with row `row` of a chunk, and the row's place in it.
     fn batch<'a>(
         &'a self,
         number: usize,
@@ -141,7 +141,7 @@ impl LitData {
         Ok((Lent::Recent(batch), place, bytes))
     }
 
-    /// Which column of this chunk has field `field`'s values.
+    /// The column of field `field` in this chunk.
     fn column<'a>(&self, rows: &'a Rows, field: usize) -> Option<&'a Flat> {
         let fields = rows.fields.get_or_init(|| {
             let find = |spec: &FieldSpec| rows.columns.flat.iter().position(|f| f.name == spec.name);
@@ -173,7 +173,7 @@ impl LitData {
         Ok(())
     }
 
-    /// The bytes of a text, bytes or image field, if its chunk's batches are an index kept in memory.
+    /// The bytes of a text, bytes or image field, if its chunk's batches are kept in memory.
     fn row_bytes(&self, sample: u64, field: usize) -> Option<(usize, &Chunk, Range<u64>)> {
         let (number, item) = self.place(sample).ok()?;
         let chunk = self.chunk(number).ok()?;
@@ -242,8 +242,7 @@ fn table(layout: &Layout) -> Option<&Rows> {
     }
 }
 
-/// Adds what one table says of a column. Integers and floats together are floats; what else differs has JSON in
-/// common.
+/// Adds what one table says about a column. Integers and floats together become floats, other mixtures JSON.
 fn join(fields: &mut Vec<Union>, flat: &Flat) {
     let kind = flat.column.shape.kind();
     let Some(field) = fields.iter_mut().find(|f| f.name == flat.name) else {

@@ -1,11 +1,11 @@
-//! `data_spec`: the tree of containers a sample is made of, as the names of its leaves.
+//! `data_spec`: the tree of containers of a sample, as the names of its leaves.
 
 use serde::Deserialize;
 
-/// The name of the only leaf of a sample that is no container.
+/// Name of the only leaf of a sample that is not a container.
 pub(super) const ROOT: &str = "value";
 
-/// Deeper than this is no sample.
+/// Maximum depth of nesting.
 const MAX_DEPTH: usize = 64;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ fn collect(node: &Node, prefix: &str, depth: usize, names: &mut Vec<String>) -> 
     Ok(())
 }
 
-/// What the children of a container are called.
+/// The keys of a container's children.
 fn keys(kind: &str, node: &Node) -> Result<Vec<String>, String> {
     let context = || serde_json::from_str(node.context.as_deref().unwrap_or("null"));
     let context: serde_json::Value = context().map_err(|e| format!("context of {kind}: {e}"))?;

@@ -1,5 +1,5 @@
 //! Items of `TemporalArrayLoader`: a number of frames, then for each group of fields that many rows of an aligned C
-//! struct. A field comes out as an array whose first dimension is time.
+//! struct. A field becomes an array whose first dimension is time.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::sample::{DType, FieldSet, MAX_DIMENSIONS, SampleBuffer, Value};
 
-/// Where every field lies in a record.
+/// The layout of a record's fields.
 #[derive(Debug)]
 pub(super) struct Temporal {
     pub(super) names: Vec<String>,
@@ -20,13 +20,13 @@ pub(super) struct Temporal {
 #[derive(Debug, Clone)]
 struct Field {
     group: usize,
-    /// In the group's row.
+    /// Offset in the group's row.
     offset: u64,
-    /// Of one frame.
+    /// Length of one frame.
     length: u64,
     dtype: DType,
     big_endian: bool,
-    /// Without time.
+    /// Shape without the time dimension.
     shape: Vec<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Temporal {
     }
 }
 
-/// Copies `length` bytes of every row; elements of `swap` bytes are turned round.
+/// Copies `length` bytes of every row and reverses the byte order of elements of `swap` bytes.
 fn gather(
     buffer: &mut SampleBuffer,
     start: usize,
@@ -127,8 +127,8 @@ fn gather(
     .expect("nothing in it fails")
 }
 
-/// Places a group's fields as C does (each on a multiple of its element's size, the row on one of the largest), and
-/// gives the row's length.
+/// Lays a group's fields out like C (each at a multiple of its element's size, the row at one of the largest), and
+/// returns the row's length.
 fn lay_out(
     group: usize,
     names: &[String],

@@ -1,4 +1,5 @@
-//! Files that litdata itself wrote (`testdata/formats/litdata`, made by `make.py` there) against the values it was given.
+//! Files that litdata itself wrote (`testdata/formats/litdata`, made by `make.py` there), compared with the written
+//! values.
 
 use crate::format::{Extents as _, Index as _};
 use std::path::{Path, PathBuf};
@@ -114,7 +115,8 @@ fn classic_chunks_with_every_common_leaf() {
     }
 }
 
-/// Until 0.2.39 the index's lengths left a chunk's head out, and before 0.2.12 numpy's types had other numbers.
+/// Until 0.2.39 the index's lengths did not include a chunk's header, and before 0.2.12 numpy's types had other
+/// numbers.
 #[test]
 fn sets_of_older_releases() {
     for version in ["0.2.6", "0.2.20", "0.2.39", "0.2.40"] {
@@ -145,7 +147,7 @@ fn sets_of_older_releases() {
     }
 }
 
-/// Either length is taken for a whole chunk, but no cut one.
+/// Both lengths are accepted for a whole chunk, but not for a truncated one.
 #[test]
 fn a_chunk_cut_by_the_length_of_its_head_is_refused() {
     let copy = tempfile::tempdir().unwrap();
@@ -174,7 +176,7 @@ fn pictures_with_labels_in_every_layout() {
         let set = fixture(name);
         assert_eq!((set.len(), &names(&set)[..2]), (count, &["image", "label"][..]), "{name}");
         assert_eq!(set.schema().fields[0].kind, Kind::Image, "{name}");
-        // Backwards, so that no order of opening chunks is taken for granted.
+        // Backwards, so that the test does not depend on the order in which chunks are opened.
         for number in (0..count).rev() {
             let found = values(&set, number);
             assert_eq!(found[..2], [OwnedValue::image(jpeg()), OwnedValue::Int(number as i64)], "{name}");
@@ -475,13 +477,13 @@ impl conformance::Subject for Written {
 
     fn open(&self, folder: &Path) -> Result<Arc<dyn Format>> {
         let mut set = LitData::open(Arc::new(LocalSource::new(folder)), &ReadingOptions::default())?;
-        // The suite's images are none; in a column of bytes they are not found.
+        // The suite's images are not real images; in a column of bytes they are not detected.
         if let Some(field) =
             set.schema.fields.first_mut().filter(|f| self.0.starts_with("arrow") && f.kind == Kind::Bytes)
         {
             field.kind = Kind::Image;
         }
-        // One flipped bit in the index, and "jpeg" is a serializer of somebody's own: bytes, and no image for the suite.
+        // One flipped bit in the index can turn "jpeg" into a custom serializer: bytes, and no image for the suite.
         let known = set.schema.fields.iter().any(|f| f.kind == Kind::Image);
         if known {
             Ok(Arc::new(set))
@@ -525,7 +527,7 @@ fn compressed_tables_conform() {
     conformance::check(&Written("arrow-lz4"));
 }
 
-/// Numbers that hit limits, and others.
+/// Numbers at limits, and random ones.
 fn damage(bytes: &mut [u8], random: &mut u64) {
     let mut next = |below: usize| {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -548,7 +550,7 @@ fn damage(bytes: &mut [u8], random: &mut u64) {
     }
 }
 
-/// Whatever a damaged chunk still gives: no panic, no endless loop, no memory that a number in it claims.
+/// Reading a damaged chunk never panics, loops for ever or allocates what a number in it claims.
 #[test]
 fn damaged_fixtures_end_in_values_or_errors() {
     let mut random = 7;
@@ -601,7 +603,7 @@ fn damaged_fixtures_end_in_values_or_errors() {
 
 #[test]
 fn a_chunk_that_inflates_out_of_proportion_is_refused() {
-    // 200 MiB of zeros in a few kB, as long as the index says.
+    // 200 MiB of zeros in a few kB, with the right length in the index.
     let frame = zstd::encode_all(&vec![0; 200 << 20][..], 3).unwrap();
     let index = format!(
         r#"{{"chunks": [{{"chunk_bytes": {}, "chunk_size": 1, "dim": null, "filename": "c.zstd.bin"}}],

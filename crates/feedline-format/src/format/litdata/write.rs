@@ -30,7 +30,7 @@ impl LitDataExporter {
     }
 }
 
-/// The serializer of a field. Of images it depends on how they are stored: files, or raw pixels.
+/// The serializer of a field. For images it depends on how they are stored: files, or raw pixels.
 fn serializer(field: &FieldSpec, raw_pixels: bool) -> &'static str {
     match field.kind.carrier() {
         Carrier::Image if raw_pixels => "pil",
@@ -80,7 +80,7 @@ impl Pictures {
     }
 }
 
-/// The image formats that litdata hands to a decoder that does not know them.
+/// The image formats that litdata passes to a decoder that does not know them.
 fn unreadable(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => Some("TIFF"),
@@ -105,7 +105,7 @@ fn array_head(dtype: DType, shape: &[u64], out: &mut Vec<u8>) -> Result<(), Stri
 /// The items of one chunk: their offsets come before them in the file.
 struct ChunkBuilder {
     items: Vec<u8>,
-    /// Where each item ends in `items`.
+    /// End of each item in `items`.
     ends: Vec<usize>,
 }
 
@@ -131,7 +131,7 @@ impl ChunkBuilder {
         Ok(())
     }
 
-    /// Writes the chunk and gives a hash of its bytes.
+    /// Writes the chunk and returns a hash of its bytes.
     fn finish(&self, out: &mut dyn Write) -> Result<blake3::Hash> {
         let start = 4 * (self.ends.len() + 2);
         let mut head = Vec::with_capacity(start);
@@ -160,7 +160,7 @@ impl Exporter for LitDataExporter {
         if schema.fields.is_empty() {
             return Err(Error::option("to", "litdata: the data set has no fields"));
         }
-        // Samples may lack an optional field; the first that does is an error that names it.
+        // Samples may lack an optional field; the first that does gives an error that names it.
         Ok(())
     }
 
@@ -223,14 +223,14 @@ fn index(chunk_bytes: u64, schema: &Schema, shards: &[Shard]) -> Result<Json> {
             "encryption": null,
             "item_loader": "PyTreeLoader",
         },
-        // Ours: what serializers cannot say. litdata passes over it.
+        // What serializers cannot express. litdata ignores it.
         "feedline": {"kinds": kinds, "classes": schema.classes},
         "updated_at": stamp(schema, shards),
     }))
 }
 
-/// litdata keeps downloaded chunks under this text and trusts them as long as it stays: it must change with the
-/// content, and with nothing else.
+/// litdata caches downloaded chunks under this text and trusts them as long as it stays the same: it must change with
+/// the content, and with nothing else.
 fn stamp(schema: &Schema, shards: &[Shard]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(json!(schema).to_string().as_bytes());
@@ -238,7 +238,7 @@ fn stamp(schema: &Schema, shards: &[Shard]) -> String {
         hasher.update(shard.note["hash"].as_str().unwrap_or_default().as_bytes());
     }
     let bytes: [u8; 8] = hasher.finalize().as_bytes()[..8].try_into().expect("eight bytes");
-    // Looks like the time that litdata writes: digits only, never "0".
+    // Like the time that litdata writes: digits only, never "0".
     (u64::from_le_bytes(bytes) | 1 << 63).to_string()
 }
 

@@ -1,6 +1,6 @@
-//! Writes Parquet files as Hugging Face's hub has them: `data/train-00000-of-00005.parquet`, images as a struct of
-//! `bytes` and `path`, class names in the metadata. What Arrow's types cannot say (that a text is JSON, the lengths that
-//! an empty list hides) is noted beside, so that reading gives back what was written.
+//! Writes Parquet files like those on Hugging Face's hub: `data/train-00000-of-00005.parquet`, images as a struct of
+//! `bytes` and `path`, class names in the metadata. What Arrow's types cannot express (that a text is JSON, the
+//! lengths that an empty list hides) is stored as a note, so that reading returns what was written.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -26,12 +26,12 @@ use crate::format::columns::{NOTE_KEY, Note};
 use crate::format::export::{Exporter, Samples, Shard, unwritten};
 use crate::sample::{FieldSpec, Kind, SampleBuffer, Schema, Value};
 
-/// About what the hub's own files have.
+/// Approximate size of the hub's own files.
 const SHARD_BYTES: u64 = 500_000_000;
-/// A row group ends when it has so many bytes or rows.
+/// A row group ends at this many bytes or rows.
 const GROUP_BYTES: usize = 64 << 20;
 const GROUP_ROWS: usize = 1000;
-/// Pages are looked at for their size after so many rows.
+/// Number of rows after which the size of a page is checked.
 const PAGE_ROWS: usize = 16;
 
 /// Writes Parquet files.
@@ -104,7 +104,7 @@ fn refused(sample: u64, field: String, reason: String) -> Error {
     Error::data(Location::default().with_sample(sample).with_field(field), reason)
 }
 
-/// The values of one column of the row group being filled.
+/// The values of one column in the current row group.
 #[derive(Debug)]
 enum Values {
     Bytes(Vec<Option<Vec<u8>>>),
@@ -125,7 +125,7 @@ impl Values {
         }
     }
 
-    /// Adds a value; gives its bytes.
+    /// Adds a value; returns its number of bytes.
     fn push(&mut self, value: &Value, buffer: &SampleBuffer) -> Result<usize, String> {
         match (self, value) {
             (Values::Bytes(column), Value::Missing) => column.push(None),
@@ -136,7 +136,9 @@ impl Values {
             (Values::Bytes(column), Value::Image { bytes, meta, .. }) => {
                 if !meta.encoding.is_file() {
                     let form = meta.encoding.found_as();
-                    return Err(format!("a picture stored as {form} is no file that others could read"));
+                    return Err(format!(
+                        "an image stored as {form} is not a file that other programs can read"
+                    ));
                 }
                 column.push(Some(buffer.bytes(bytes).to_vec()));
                 return Ok(bytes.len());
@@ -188,12 +190,12 @@ impl Values {
     }
 }
 
-/// How `datasets` store a file.
+/// The type in which `datasets` store a file.
 fn stored() -> Fields {
     Fields::from(vec![Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)])
 }
 
-/// Where the parquet crate writes: taken from here after each row group.
+/// The parquet crate writes here; the bytes are taken after each row group.
 #[derive(Clone, Debug, Default)]
 struct Pipe(Arc<Mutex<Vec<u8>>>);
 
@@ -215,14 +217,14 @@ impl Write for Pipe {
     }
 }
 
-/// One file being written.
+/// Writes one file.
 struct FileWriter {
     schema: Schema,
     columns: Vec<Values>,
     rows: usize,
     bytes: usize,
     pipe: Pipe,
-    /// Begun with the first row group, when the types of arrays are known.
+    /// Made with the first row group, when the types of arrays are known.
     writer: Option<ArrowWriter<Pipe>>,
 }
 
@@ -274,8 +276,9 @@ impl FileWriter {
                     })?);
             }
             let batch = RecordBatch::try_new(arrow, arrays);
-            let batch = batch
-                .map_err(|e| Error::data(Location::default(), format!("rows that make no table: {e}")))?;
+            let batch = batch.map_err(|e| {
+                Error::data(Location::default(), format!("rows that do not make a table: {e}"))
+            })?;
             writer.write(&batch).map_err(failed)?;
             writer.flush().map_err(failed)?;
         }
@@ -315,7 +318,7 @@ fn note(field: &FieldSpec, column: &Values) -> Note {
     note
 }
 
-/// What `datasets` is told, of every column: some of its releases take a column that is not among them for an error.
+/// The features for `datasets`, with every column: some of its releases refuse a column that is not among them.
 fn features(schema: &Schema, columns: &[Values]) -> String {
     let integers = || schema.fields.iter().filter(|f| f.kind == Kind::Int);
     let label = integers()
@@ -330,16 +333,16 @@ fn features(schema: &Schema, columns: &[Values]) -> String {
         };
         format!("{}: {feature}", json!(field.name))
     };
-    // By hand, since the order is that of the columns.
+    // By hand, to keep the order of the columns.
     let features: Vec<String> = schema.fields.iter().zip(columns).map(feature).collect();
     format!(r#"{{"info": {{"features": {{{}}}}}}}"#, features.join(", "))
 }
 
-/// A column's type in the words of `datasets`.
+/// A column's type in the notation of `datasets`.
 fn value_feature(data_type: &DataType) -> Json {
     let name = match data_type {
         DataType::List(item) => {
-            // datasets 2.2 wants to be told that the length is not fixed.
+            // datasets 2.2 needs an explicit -1 if the length is not fixed.
             return json!({"feature": value_feature(item.data_type()), "length": -1, "_type": "Sequence"});
         }
         DataType::Utf8 => "string".to_owned(),
@@ -349,7 +352,7 @@ fn value_feature(data_type: &DataType) -> Json {
     json!({"dtype": name, "_type": "Value"})
 }
 
-/// Images are compressed already; the rest is small. Both choices keep reading a value cheap.
+/// Images are already compressed; the rest is small. Both choices keep reading a value cheap.
 fn properties(fields: &[FieldSpec]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

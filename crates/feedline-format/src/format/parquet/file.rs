@@ -26,22 +26,22 @@ use crate::format::stream::{Remembering, Stream};
 use crate::sample::{Kind, SampleBuffer, Value};
 use crate::source::Object;
 
-/// Kept of pages, page lists and arrays of all files of a data set.
+/// Maximum size of pages, page lists and arrays kept for all files of a data set.
 const KEPT_BYTES: usize = 512 << 20;
-/// Columns that are made into arrays are cut into blocks of about so many bytes, and of at most so many rows.
+/// Columns that are decoded to arrays are cut into blocks of about this many bytes, and at most this many rows.
 const BLOCK_BYTES: u64 = 32 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
-/// Chunks up to this are worth fetching whole.
+/// Maximum size of chunks that are fetched whole.
 const WHOLE_CHUNK: u64 = 4 << 20;
 
-/// File, row group, column and page; of arrays, the root column and the block.
+/// File, row group, column and page; for arrays, the root column and the block.
 type Key = (u32, u32, u32, u32);
 const LIST: u32 = u32::MAX;
 const DICTIONARY: u32 = u32::MAX - 1;
-/// Added to a root column's number, to tell it from a leaf's.
+/// Added to a root column's number, to distinguish it from a leaf's.
 const ROOT: u32 = 1 << 31;
 
-/// What was lately read of all files.
+/// Cached parts of all files.
 #[derive(Debug)]
 pub(super) struct Pieces(Recent<Key, Piece>);
 
@@ -68,7 +68,7 @@ impl Pieces {
     }
 }
 
-/// An object as the parquet crate reads it.
+/// An object, for the parquet crate.
 #[derive(Clone)]
 struct Chunks(Arc<dyn Object>);
 
@@ -86,7 +86,7 @@ impl ChunkReader for Chunks {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes, ParquetError> {
-        // Before room is made for it.
+        // Checked before memory is allocated.
         if start.checked_add(length as u64).is_none_or(|end| end > self.0.size()) {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} reach past the end")));
         }
@@ -96,14 +96,15 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// Runs the parquet crate's code, which panics on some damaged pages and footers instead of refusing them. Nothing it
-/// was working on outlives a panic.
+/// Runs the parquet crate's code, which panics on some damaged pages and footers instead of returning an error. No
+/// state of the crate is used after a panic.
 fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     let caught = quiet::catch(work);
     caught.unwrap_or_else(|()| Err(ParquetError::General("the file is damaged".to_owned())))
 }
 
-/// Some writers say 0 for a dictionary that is not there, or that begins the data pages. No page begins at byte 0.
+/// Some writers store 0 for a dictionary that does not exist, or that begins the data pages. No page begins at byte
+/// 0.
 fn without_zero_offsets(footer: ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
     let is_zero = |chunk: &ColumnChunkMetaData| chunk.dictionary_page_offset() == Some(0);
     if !footer.row_groups().iter().any(|group| group.columns().iter().any(is_zero)) {
@@ -125,9 +126,9 @@ fn without_zero_offsets(footer: ParquetMetaData) -> Result<ParquetMetaData, Parq
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) metadata: ArrowReaderMetadata,
-    /// First row of each row group, and one past the last.
+    /// First row of each row group, and the number of rows.
     first_rows: Vec<u64>,
-    /// The leaves of each root column: first, and one past the last.
+    /// The leaves of each root column: the first, and one past the last.
     leaves: Vec<Range<usize>>,
     number: u32,
     place: Location,
@@ -165,7 +166,7 @@ impl File {
         self.first_rows.last().copied().unwrap_or(0)
     }
 
-    /// The schema that an Arrow writer had, before its types were made Parquet's.
+    /// The schema of an Arrow writer, before its types were converted to Parquet's.
     pub(super) fn written_schema(&self) -> Option<ArrowSchema> {
         use base64::Engine as _;
         let noted = self.metadata.metadata().file_metadata().key_value_metadata()?;
@@ -175,7 +176,7 @@ impl File {
         guarded(parse).ok()
     }
 
-    /// Whether the footer says that there are nulls in the column, at whatever level.
+    /// Whether the footer says that the column contains nulls, at any level.
     pub(super) fn says_nulls(&self, column: &Column) -> bool {
         let groups = self.metadata.metadata().row_groups().iter();
         let mut chunks =
@@ -183,7 +184,7 @@ impl File {
         chunks.any(|chunk| chunk.statistics().and_then(Statistics::null_count_opt).is_some_and(|n| n > 0))
     }
 
-    /// The first rows of a column that is made into arrays; `None` of an empty file.
+    /// The first rows of a column that is decoded to arrays; `None` for an empty file.
     pub(super) fn first_block(
         &self,
         object: &Arc<dyn Object>,
@@ -201,7 +202,7 @@ impl File {
         })
     }
 
-    /// Whether any row of the column may be missing, as far as the footer tells.
+    /// Whether any row of the column may be missing, according to the footer.
     pub(super) fn may_lack(&self, column: &Column) -> bool {
         let Some(leaf) = self.string_leaf(column, false).or_else(|| self.leaves[column.root].clone().next())
         else {
@@ -217,7 +218,7 @@ impl File {
         self.metadata.metadata().file_metadata().schema_descr().column(leaf).max_def_level()
     }
 
-    /// The leaf column with a column's bytes (or with its path), if it is one of bytes that can be read one by one.
+    /// The leaf column with a column's bytes (or its path), if its values can be read one by one.
     fn string_leaf(&self, column: &Column, path: bool) -> Option<usize> {
         let leaves = self.leaves.get(column.root)?;
         let leaf = match column.shape {
@@ -244,7 +245,7 @@ impl File {
         self.metadata.metadata().row_groups().get(group)?.columns().get(leaf)
     }
 
-    /// Where a chunk lies, with all that the footer claims checked against the file's length.
+    /// The range of a chunk, with all numbers of the footer checked against the file's length.
     fn chunk_place(&self, group: usize, leaf: usize, size: u64) -> Option<ChunkPlace> {
         let chunk = self.chunk(group, leaf)?;
         let data = u64::try_from(chunk.data_page_offset()).ok()?;
@@ -265,8 +266,8 @@ impl File {
         })
     }
 
-    /// The range of the file that a read of this column will be about: the page, if the pages of the chunk are known
-    /// already, else the chunk if it is not large.
+    /// The range of the file that a read of this column needs: the page, if the pages of the chunk are known already,
+    /// otherwise the chunk if it is not large.
     pub(super) fn extent(&self, pieces: &Pieces, row: u64, column: &Column, size: u64) -> Option<Range<u64>> {
         let (group, inside) = self.find(row).ok()?;
         let leaf = self.string_leaf(column, false).or_else(|| self.leaves[column.root].clone().next())?;
@@ -279,13 +280,13 @@ impl File {
         (range.end - range.start <= WHOLE_CHUNK).then_some(range)
     }
 
-    /// Where the row's column chunk begins, for messages.
+    /// Offset of the row's column chunk, for messages.
     pub(super) fn offset(&self, row: u64) -> Option<u64> {
         let (group, _) = self.find(row).ok()?;
         u64::try_from(self.chunk(group, 0)?.data_page_offset()).ok()
     }
 
-    /// Reads one column of a row; `Missing` for nulls and for stored files whose bytes are elsewhere.
+    /// Reads one column of a row; `Missing` for nulls and for files whose bytes are stored elsewhere.
     pub(super) fn read_value(
         &self,
         object: &Arc<dyn Object>,
@@ -312,7 +313,7 @@ impl File {
         value(column, &**array, inside, into).map_err(|reason| self.bad(reason))
     }
 
-    /// Where a stored file that has no bytes here says it lies.
+    /// The path of a file whose bytes are not stored here.
     pub(super) fn read_path(
         &self,
         object: &Arc<dyn Object>,
@@ -413,7 +414,7 @@ impl File {
         }
     }
 
-    /// The array with a row of any other column, and the row's number in it.
+    /// The array with a row of any other column, and the row's index in it.
     fn block(
         &self,
         object: &Arc<dyn Object>,

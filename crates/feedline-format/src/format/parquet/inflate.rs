@@ -1,4 +1,4 @@
-//! Parquet's compression, page by page. Memory grows with what is really there, not with what a header announces.
+//! Parquet's compression, page by page. Memory grows with the real content, not with the length in a header.
 
 use std::io::Read;
 
@@ -11,18 +11,18 @@ pub(super) enum Codec {
     Snappy,
     Gzip,
     Brotli,
-    /// Blocks as Hadoop frames them, or a frame, or one block: writers disagreed.
+    /// Hadoop's blocks, a frame, or one block: writers differ.
     Lz4,
     Lz4Raw,
     Zstd,
 }
 
-/// No codec makes more of one byte than this, zstd and brotli excepted, which are read as streams.
+/// Maximum number of output bytes per input byte, except for zstd and brotli, which are read as streams.
 const MAX_RATIO: usize = 255;
-/// What the snappy writers compress at a time. Nothing refers back across its border.
+/// Number of bytes that snappy writers compress at a time. No reference crosses such a boundary.
 pub(super) const FRAGMENT: usize = 1 << 16;
 
-/// The `length` bytes that `bytes` stand for.
+/// Inflates `bytes` to `length` bytes.
 pub(super) fn inflate(codec: Codec, bytes: &[u8], length: usize) -> Result<Vec<u8>, String> {
     if codec != Codec::None {
         bounds::check_announced(bytes.len() as u64, length as u64)?;
@@ -89,8 +89,8 @@ fn hadoop(mut bytes: &[u8], length: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Where in snappy-compressed bytes each fragment of [`FRAGMENT`] bytes of content begins, and where the last ends: any
-/// part of the content can then be had without the rest. `None` if the writer did not keep fragments apart.
+/// Start of each fragment of [`FRAGMENT`] bytes of content in snappy-compressed bytes, and the end of the last one.
+/// Any part of the content can then be decompressed alone. `None` if references cross fragments.
 pub(super) fn snappy_fragments(bytes: &[u8]) -> Option<Vec<u32>> {
     let mut at = bytes.iter().position(|byte| byte & 128 == 0)? + 1;
     let (mut out, mut starts) = (0usize, Vec::new());

@@ -1,6 +1,6 @@
 //! Levels and dictionary keys: runs of equal numbers and bit-packed groups of eight, mixed.
 
-/// The rows' slots from the levels at the beginning of a first-version page, and where its values begin. `None` if
+/// The rows' slots from the levels at the beginning of a first-version page, and the offset of its values. `None` if
 /// every row has a value.
 pub(super) fn first(content: &[u8], most: i16, rows: usize) -> Result<(Option<Vec<u32>>, usize), String> {
     if most == 0 {
@@ -20,7 +20,7 @@ pub(super) fn second(levels: &[u8], most: i16, rows: usize) -> Result<Option<Vec
     }
     let most = most.unsigned_abs();
     let width = 16 - most.leading_zeros();
-    // Nearly always all rows have a value, in one run.
+    // The usual case: all rows have a value, in one run.
     if let Some((Run::Equal { value, count }, _)) = run(levels, width)
         && value == u32::from(most)
         && count >= rows
@@ -56,7 +56,7 @@ enum Run<'a> {
     Packed { bytes: &'a [u8], count: usize },
 }
 
-/// The next run and how many bytes it takes.
+/// The next run and its number of bytes.
 fn run(bytes: &[u8], width: u32) -> Option<(Run<'_>, usize)> {
     let (mut head, mut at) = (0u64, 0);
     loop {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn runs_and_packed_groups_are_read() {
-        // The example of Parquet's own description: 0..8 in three bits.
+        // The example of Parquet's specification: 0..8 in three bits.
         let packed = [3, 0b1000_1000, 0b1100_0110, 0b1111_1010];
         let mut keys_ = Vec::new();
         each(&packed, 3, 8, |key| keys_.push(key)).unwrap();

@@ -1,4 +1,4 @@
-//! Arrays of any number of dimensions as lists of lists, gathered for one row group.
+//! Arrays of any number of dimensions as lists of lists, collected for one row group.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use arrow_schema::{DataType, Field};
 use crate::format::columns::SCALAR;
 use crate::sample::{DType, SampleBuffer, Value};
 
-/// A column of arrays. All must have one element type and one number of dimensions; shapes may differ.
+/// A column of arrays. All must have the same element type and number of dimensions; shapes may differ.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// Element type and dimensions, once one was seen.
+    /// Element type and number of dimensions, once there was an array.
     form: Option<(DType, usize)>,
     /// Length of each dimension, `None` where arrays differ.
     shape: Vec<Option<u64>>,
     elements: Vec<u8>,
-    /// Of each level: where each list ends.
+    /// For each level, the end of each list.
     ends: Vec<Vec<i32>>,
     present: Vec<bool>,
 }
 
 impl Lists {
-    /// Adds an array; gives its bytes.
+    /// Adds an array; returns its number of bytes.
     pub(super) fn push(&mut self, value: &Value, buffer: &SampleBuffer) -> Result<usize, String> {
         let Value::Array { dtype, dimensions, shape, bytes } = value else {
             self.present.push(false);
@@ -45,7 +45,7 @@ impl Lists {
             ));
         }
         if self.ends.is_empty() {
-            // Rows before the first array are missing ones.
+            // Rows before the first array are missing.
             self.ends = vec![Vec::new(); depth.max(1)];
             self.ends[0] = vec![0; self.present.len()];
         }
@@ -90,7 +90,7 @@ impl Lists {
         data_type
     }
 
-    /// What the types do not say: an element type that Arrow lacks, and the shape.
+    /// What the types do not express: an element type that Arrow lacks, and the shape.
     pub(super) fn note(&self) -> (Option<DType>, Option<Vec<Option<u64>>>) {
         let dtype = self.form.map(|(dtype, _)| dtype).filter(|dtype| *dtype == DType::BF16);
         (dtype, self.form.map(|_| self.shape.clone()))

@@ -1,7 +1,7 @@
-//! Parquet files, alone or as Hugging Face's hub keeps data sets: samples by row, whatever the row groups are like.
+//! Parquet files, alone or in the layout of Hugging Face's hub: samples by row, whatever the row groups are.
 //!
 //! Opening reads the footers. Columns of bytes and texts are read value by value ([`strings`]); other columns are
-//! decoded in blocks of rows. What was read lately is kept, up to a limit, and shared by all threads.
+//! decoded in blocks of rows. Recently read parts are kept, up to a limit, and shared by all threads.
 
 mod export;
 mod file;
@@ -24,11 +24,11 @@ use crate::source::{Source, Target};
 pub(super) use export::ParquetExporter;
 use file::{File, Pieces};
 
-/// How to recognise and open Parquet files.
+/// How to detect and open Parquet files.
 pub(super) const PROBE: Probe = Probe { name: "parquet", recognises, open };
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Sub-folders looked into for files: `data`, or one for each split.
+/// Maximum number of sub-folders searched for files: `data`, or one for each split.
 const MAX_FOLDERS: usize = 64;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -100,7 +100,7 @@ pub(crate) struct Parquet {
     open_objects: OpenObjects,
     files: Vec<File>,
     pieces: Pieces,
-    /// First row of each file, and one past the last.
+    /// First row of each file, and the number of rows.
     first_rows: FirstRows,
     follow_links: bool,
 }
@@ -150,7 +150,7 @@ impl Parquet {
         let place =
             |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
         if let Some(other) = columns::different(self.files.iter().map(|file| &**file.metadata.schema())) {
-            let reason = format!("other columns than {} has", self.open_objects.name(0));
+            let reason = format!("its columns differ from those of {}", self.open_objects.name(0));
             return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
         }
         let (mut columns, left_out) = columns::columns(first, &features);
@@ -177,8 +177,8 @@ impl Parquet {
         Ok(())
     }
 
-    /// Lists of integers with nulls among them are given as floats, null as NaN: in the first rows of each file that has
-    /// nulls, as its footer says, it is looked whether they are there.
+    /// Returns lists of integers with nulls among them as floats, with NaN for null. Checks the first rows of each
+    /// file whose footer counts nulls.
     fn widen(&self, column: &mut Column) -> Result<()> {
         let Shape::Array { dtype, depth } = column.shape else { return Ok(()) };
         if matches!(dtype, DType::F16 | DType::F32 | DType::F64 | DType::BF16) {

@@ -1,5 +1,5 @@
-//! The pages of a column chunk: where each lies and which rows it has. From the chunk's offset index if it has one,
-//! else by hopping from header to header.
+//! The pages of a column chunk: offset and rows of each. From the chunk's offset index if it has one, otherwise by
+//! following the headers.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use super::thrift::{Compact, Stop};
 use crate::error::{Error, Location, Result};
 use crate::source::Object;
 
-/// A header larger than this (statistics may hold long values) is damage.
+/// Maximum length of a header (statistics may contain long values).
 const MAX_HEADER: u64 = 16 << 20;
 const WINDOW: u64 = 512;
-/// An offset index larger than this is damage.
+/// Maximum length of an offset index.
 const MAX_INDEX: u64 = 256 << 20;
 
-/// What kind of page it is.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageKind {
     Dictionary,
@@ -25,24 +25,24 @@ pub(super) enum PageKind {
         definition: u32,
         compressed: bool,
     },
-    /// Nothing for a reader.
+    /// Not needed for reading values.
     Other,
 }
 
-/// What a page's header says.
+/// Content of a page's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageHeader {
     pub(super) kind: PageKind,
-    /// Values with nulls.
+    /// Number of values, with nulls.
     pub(super) values: u64,
     pub(super) encoding: i64,
     pub(super) inflated: u64,
     pub(super) crc: Option<u32>,
-    /// Where the page's content lies.
+    /// Range of the page's content.
     pub(super) body: Range<u64>,
 }
 
-/// The pages of a chunk without repeated values: place of each header, and its first row.
+/// The pages of a chunk without repeated values: offset of each header, and its first row.
 #[derive(Debug, Default)]
 pub(super) struct PageList {
     pub(super) dictionary: Option<u64>,
@@ -50,7 +50,7 @@ pub(super) struct PageList {
 }
 
 impl PageList {
-    /// Which page has the row, and the row's number in it.
+    /// The page with the row, and the row's index in it.
     pub(super) fn find(&self, row: u64) -> Option<(usize, u64, u64)> {
         let number = self.pages.partition_point(|(_, first)| *first <= row).checked_sub(1)?;
         let (at, first) = self.pages[number];
@@ -58,7 +58,7 @@ impl PageList {
     }
 }
 
-/// Where a chunk lies, and where its offset index.
+/// Range of a chunk, and of its offset index.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkPlace {
     pub(super) range: Range<u64>,
@@ -93,7 +93,7 @@ pub(super) fn list(object: &dyn Object, chunk: &ChunkPlace, place: &Location) ->
     Ok(found)
 }
 
-/// An index that does not hold together is as good as none: the headers tell too.
+/// An inconsistent index is ignored: the headers give the same information.
 fn from_index(object: &dyn Object, chunk: &ChunkPlace, index: &Range<u64>) -> Option<PageList> {
     let length = index.end.checked_sub(index.start).filter(|length| *length <= MAX_INDEX)?;
     if index.end > object.size() {
@@ -127,7 +127,7 @@ fn from_index(object: &dyn Object, chunk: &ChunkPlace, index: &Range<u64>) -> Op
     let ordered = pages.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
     let inside = pages.iter().all(|(at, first)| chunk.range.contains(at) && *first < chunk.rows);
     let starts = pages.first().is_some_and(|(_, first)| *first == 0);
-    // Some writers say 0 when there is no dictionary.
+    // Some writers store 0 when there is no dictionary.
     let first_page = pages.first()?.0;
     let dictionary = chunk.dictionary.filter(|at| chunk.range.contains(at) && *at < first_page);
     let dictionary = dictionary.or_else(|| (chunk.range.start < first_page).then_some(chunk.range.start));
@@ -162,7 +162,7 @@ pub(super) fn header(
     }
 }
 
-/// The header, its length, and the length of what follows.
+/// The header, its length, and the length of the content.
 fn parse(bytes: &[u8]) -> std::result::Result<(PageHeader, u64, u64), Stop> {
     let mut compact = Compact::new(bytes);
     let (mut kind, mut inflated, mut size, mut crc) = (None, None, None, None);
@@ -204,7 +204,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<(PageHeader, u64, u64), Stop> {
         _ => PageKind::Other,
     };
     let (inflated, size) = (inflated.ok_or(Stop::Broken)?, size.ok_or(Stop::Broken)?);
-    // Both are 32-bit numbers with a sign.
+    // All are signed 32-bit numbers.
     if inflated > i32::MAX as u64 || size > i32::MAX as u64 || values > i32::MAX as u64 {
         return Err(Stop::Broken);
     }

@@ -1,9 +1,9 @@
 //! Columns of bytes and texts, value by value: PLAIN and dictionary pages of any codec.
 //!
-//! The first time a value of a page is wanted, the page is read and the place of each value in it noted. After that, a
-//! value of a page that is not compressed is one read, and one of a snappy page is a read of the few fragments it lies
-//! in; other codecs cannot be entered in the middle, so the decompressed page itself is kept. What is kept counts
-//! against one limit for the whole data set.
+//! When a value of a page is first wanted, the page is read and the range of each value in it is recorded. After
+//! that, a value of an uncompressed page is one read, and one of a snappy page is a read of the few fragments that
+//! contain it. Other codecs cannot be decompressed from the middle, so the decompressed page itself is kept. There is
+//! one limit for everything that is kept of the data set.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use super::pages::{PageHeader, PageKind};
 use crate::sample::SampleBuffer;
 use crate::source::Object;
 
-/// Pages up to this are kept decompressed whatever their codec: small values would cost a read each.
+/// Maximum size of pages that are kept decompressed with any codec: small values would cost a read each.
 const SMALL: usize = 256 << 10;
-/// More rows in one page are damage, or a page of nothing but nulls.
+/// Maximum number of rows in a page; more are damage, or a page of only nulls.
 const MAX_ROWS: u64 = 1 << 24;
 const NULL: u32 = u32::MAX;
 const PLAIN: i64 = 0;
@@ -25,31 +25,31 @@ const RLE_DICTIONARY: i64 = 8;
 /// A page whose values can be found.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// Which value each row has, where not all rows have one.
+    /// The value of each row, if not all rows have one.
     slots: Option<Vec<u32>>,
     content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// Places of the values in the page's content.
+    /// Ranges of the values in the page's content.
     Plain { places: Vec<(u32, u32)>, stored: Stored },
-    /// Numbers of values in the dictionary page.
+    /// Indices of values in the dictionary page.
     Keys(Vec<u32>),
 }
 
-/// Where a page's content is.
+/// Where a page's content is stored.
 #[derive(Debug)]
 enum Stored {
     /// In memory.
     Held(Vec<u8>),
-    /// In the file, as it is, from here on.
+    /// In the file, uncompressed, from this offset on.
     Raw(u64),
-    /// In the file from here on, in snappy fragments that begin at these places.
+    /// In the file from this offset on, in snappy fragments that begin at these offsets.
     Fragments { at: u64, starts: Vec<u32>, length: usize },
 }
 
-/// What a row is.
+/// Content of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Null,
@@ -146,7 +146,7 @@ impl Page {
         Ok(Page { slots, content: Content::Plain { places, stored } })
     }
 
-    /// What row `row` of the page is.
+    /// The content of row `row` of the page.
     pub(super) fn row(&self, row: usize) -> Result<Row, String> {
         let value = match &self.slots {
             Some(slots) => *slots.get(row).ok_or("a row past its page")?,
@@ -193,7 +193,7 @@ impl Page {
         }
     }
 
-    /// What is kept of it.
+    /// Number of bytes that are kept of it.
     pub(super) fn weight(&self) -> usize {
         let slots = self.slots.as_ref().map_or(0, |slots| slots.len() * 4);
         let content = match &self.content {
@@ -211,7 +211,7 @@ impl Page {
     }
 }
 
-/// Why a value is not there.
+/// Why a value cannot be read.
 #[derive(Debug)]
 pub(super) enum Fault {
     Damaged(String),
@@ -230,7 +230,7 @@ impl From<String> for Fault {
     }
 }
 
-/// A page's stored bytes, for choosing how its values will be reached.
+/// A page's stored bytes, from which the way to read its values is chosen.
 struct Place<'a> {
     body: &'a [u8],
     at: u64,
@@ -256,7 +256,7 @@ impl Place<'_> {
     }
 }
 
-/// Decompresses the fragments that `wanted` lies in, all within the buffer.
+/// Decompresses the fragments that contain `wanted`, all within the buffer.
 fn fragments(
     object: &dyn Object,
     at: u64,

@@ -175,7 +175,7 @@ fn damaged_fixtures_are_read_or_refused() {
     for (number, name) in FIXTURES.iter().enumerate() {
         let whole = fs::read(testdata("parquet").join(format!("types-{name}.parquet"))).unwrap();
         let mut damaged = whole.clone();
-        // Every byte takes minutes; the files have much in common, and each gets others.
+        // Testing every byte takes minutes; the files are similar, and different bytes are changed in each.
         for at in (number..whole.len()).step_by(97) {
             damaged[at] ^= 1 << (at % 8) | 0x80;
             read_everything(&damaged);
@@ -220,7 +220,7 @@ fn row(set: &dyn Format, sample: u64) -> Vec<crate::owned::OwnedValue> {
     sample.fields.into_iter().map(|(_, value)| value).collect()
 }
 
-/// `testdata/formats/parquet/times.parquet` is pyarrow's, which has to store seconds as milliseconds.
+/// pyarrow wrote `testdata/formats/parquet/times.parquet`; it has to store seconds as milliseconds.
 #[test]
 fn times_keep_their_units() {
     use crate::owned::OwnedValue::Int;
@@ -267,13 +267,13 @@ fn lists_with_nulls_have_nan_there() {
     assert!(numbers(&first[0])[0] == 1.0 && numbers(&first[0])[1].is_nan());
     assert!(numbers(&first[1])[0] == 0.5 && numbers(&first[1])[1].is_nan());
     assert_eq!((numbers(&row(&*set, 3)[0]), numbers(&row(&*set, 3)[1])), (vec![4.0], vec![1.5]));
-    // Without nulls among the numbers they stay what they are.
+    // Numbers without nulls among them keep their type.
     let plain = |n: u64| row(&*set, n).swap_remove(2);
     assert!(matches!(plain(0), crate::owned::OwnedValue::Array { dtype: DType::I64, .. }));
     assert_eq!(plain(1), crate::owned::OwnedValue::Missing);
 }
 
-/// What apache/parquet-testing calls dict-page-offset-zero: no dictionary, said with a 0.
+/// dict-page-offset-zero of apache/parquet-testing: a 0 for a dictionary that does not exist.
 #[test]
 fn a_dictionary_at_byte_zero_is_none() {
     use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
@@ -308,7 +308,7 @@ fn a_dictionary_at_byte_zero_is_none() {
     }
 }
 
-/// What apache/parquet-testing calls repeated_no_annotation: a repeated group that is not marked as a list.
+/// repeated_no_annotation of apache/parquet-testing: a repeated group that is not marked as a list.
 #[test]
 fn repeated_groups_without_a_mark_are_lists() {
     use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};

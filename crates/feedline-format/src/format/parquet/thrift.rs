@@ -1,10 +1,10 @@
-//! Thrift's compact protocol, as far as page headers and offset indexes take it. Every length is checked against what
-//! is there; unknown fields are passed over.
+//! The part of Thrift's compact protocol that page headers and offset indexes use. Every length is checked against
+//! the bytes left; unknown fields are skipped.
 
-/// Deeper nesting than this is no header.
+/// Maximum depth of nesting.
 const MAX_DEPTH: usize = 16;
 
-/// The bytes of one structure, and how far they were read.
+/// The bytes of one structure, and the current offset.
 pub(super) struct Compact<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -15,7 +15,7 @@ pub(super) struct Compact<'a> {
 pub(super) enum Stop {
     /// More bytes are needed.
     Short,
-    /// No header of this kind.
+    /// Not a header of this kind.
     Broken,
 }
 
@@ -80,12 +80,12 @@ impl<'a> Compact<'a> {
         Ok(Some(Field { id, wire }))
     }
 
-    /// The number that field `field` holds.
+    /// The number in field `field`.
     pub(super) fn number(&mut self, field: Field) -> Result<i64> {
         if (4..=6).contains(&field.wire) { self.signed() } else { Err(Stop::Broken) }
     }
 
-    /// The truth value that field `field` is.
+    /// The boolean in field `field`.
     pub(super) fn truth(field: Field) -> Result<bool> {
         match field.wire {
             TRUE => Ok(true),
@@ -94,8 +94,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Calls `visit` with each field of the structure that field `field` holds (or of the whole, without one). What it
-    /// does not read it must [`skip`](Self::skip).
+    /// Calls `visit` with each field of the structure in field `field` (or of the whole, without one). `visit` must
+    /// [`skip`](Self::skip) what it does not read.
     pub(super) fn structure(
         &mut self,
         field: Option<Field>,
@@ -112,7 +112,7 @@ impl<'a> Compact<'a> {
         Ok(())
     }
 
-    /// Number of structures in the list that field `field` holds.
+    /// Number of structures in the list in field `field`.
     pub(super) fn list(&mut self, field: Field) -> Result<usize> {
         if field.wire != LIST {
             return Err(Stop::Broken);
@@ -138,7 +138,7 @@ impl<'a> Compact<'a> {
             return Err(Stop::Broken);
         }
         match wire {
-            // A field's truth value is its type; in a list it has a byte.
+            // A field's boolean is its type; in a list it has a byte.
             TRUE | FALSE if !in_list => {}
             TRUE | FALSE | BYTE => drop(self.byte()?),
             4..=6 => drop(self.varint()?),

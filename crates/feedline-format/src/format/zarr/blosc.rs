@@ -1,17 +1,17 @@
-//! Blosc's own container (version 1, what Zarr's `blosc` codec writes): blocks, each split into streams, of shuffled
+//! Blosc's own container (version 1, which Zarr's `blosc` codec writes): blocks, each split into streams, of shuffled
 //! bytes or bits.
 
 use super::super::bounds::unpacked;
 
 const HEADER: usize = 16;
-/// Blocks are split into one stream per byte of an element only where that leaves so many bytes in each, and not for
-/// larger elements than this.
+/// Blocks are split into one stream per byte of an element only if each stream has at least this many bytes, and
+/// there are at most this many streams.
 const LEAST_STREAM: usize = 128;
 const MOST_STREAMS: usize = 16;
-/// How far back a short reference of BloscLZ reaches.
+/// Maximum distance of a short reference of BloscLZ.
 const NEAR: usize = 8191;
 
-/// What the first bytes say.
+/// Content of the first bytes.
 struct BloscHeader {
     flags: u8,
     element: usize,
@@ -51,7 +51,7 @@ impl BloscHeader {
         let short = || "too short for Blosc".to_owned();
         let head = packed.get(..HEADER).ok_or_else(short)?;
         if head[0] != 2 {
-            return Err(format!("Blosc of format {} is not read", head[0]));
+            return Err(format!("Blosc of format {} is not supported", head[0]));
         }
         let (length, block) = (int(packed, 4)?, int(packed, 8)?);
         if (block == 0 && length > 0) || head[3] == 0 {
@@ -100,7 +100,7 @@ impl BloscHeader {
         }
     }
 
-    /// Appends a block with its bytes or bits in their places.
+    /// Appends a block after undoing the shuffle of its bytes or bits.
     fn restore(&self, block: &[u8], out: &mut Vec<u8>) {
         let count = block.len() / self.element;
         if self.flags & 1 != 0 && self.element > 1 {
@@ -132,7 +132,7 @@ fn blosclz(stream: &[u8], length: usize) -> Result<Vec<u8>, String> {
         Ok::<usize, String>(usize::from(byte))
     };
     while at < stream.len() {
-        // The first word is a run of literals, whatever its upper bits say.
+        // The first word is a run of literals, whatever its upper bits are.
         let word = next(&mut at)? & if at == 1 { 31 } else { 255 };
         if word < 32 {
             let literals = stream.get(at..at + word + 1).ok_or("literal bytes end early")?;
@@ -164,7 +164,7 @@ fn blosclz(stream: &[u8], length: usize) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Appends `count` bytes from `back` bytes ago; they may overlap what they become.
+/// Appends `count` bytes from `back` bytes ago; the ranges may overlap.
 fn refer(out: &mut Vec<u8>, back: usize, count: usize, most: usize) -> Result<(), String> {
     let from = out.len().checked_sub(back).ok_or("a reference to before the beginning")?;
     if out.len() + count > most {

@@ -1,4 +1,4 @@
-//! The chunks of one array: where they are, what is in them, and rows put together from them.
+//! The chunks of one array: where they are stored, and rows assembled from them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, SampleBuffer};
 use crate::source::room_for;
 
-/// Decompressed chunks and shard indexes of a data set, by array, chunk (or shard) and whether it is an index.
+/// Decompressed chunks and shard indexes of a data set, by array, chunk (or shard), and whether it is an index.
 pub(super) type Kept = Recent<(u32, u64, bool), Vec<u8>>;
 
-/// An array with the objects that hold it.
+/// An array with the objects that contain it.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    /// Counts in [`Kept`].
+    /// Identifies the array in [`Kept`].
     pub(super) number: u32,
     pub(super) array: Array,
-    /// Number of the object that holds a chunk or shard; what has none is filled.
+    /// Index of the object with a chunk or shard; chunks without an object have the fill value.
     pub(super) objects: HashMap<u64, u32>,
 }
 
@@ -37,7 +37,7 @@ impl Chunks {
         self.array.shape.iter().zip(&self.array.chunk).map(|(side, chunk)| side.div_ceil(*chunk))
     }
 
-    /// Number of shards (or of chunks, where there are none) along each dimension.
+    /// Number of shards (or of chunks, if there are no shards) along each dimension.
     fn outer_grid(&self) -> Vec<u64> {
         let inside = self.array.sharding.as_ref().map(|sharding| &sharding.inside);
         let outer =
@@ -45,7 +45,7 @@ impl Chunks {
         self.grid().enumerate().map(outer).collect()
     }
 
-    /// The number of the object with this key (its name behind the array's own), if the array has such a chunk.
+    /// The number of the chunk or shard with this key (its name after the array's own), if the array has it.
     pub(super) fn object_number(&self, key: &str) -> Option<u64> {
         let Array { prefix, separator, .. } = &self.array;
         let rest = match *prefix {
@@ -94,7 +94,7 @@ impl Chunks {
         Ok(into.append(item))
     }
 
-    /// What reading row `row` will ask for, where that is known.
+    /// The ranges that reading row `row` needs, if known.
     pub(super) fn extents(&self, open_objects: &OpenObjects, kept: &Kept, row: u64, out: &mut Vec<Extent>) {
         let _ = self.each_chunk(row, |coordinates| {
             if let Some(Stored::At(object, range)) = self.known_place(open_objects, kept, coordinates) {
@@ -104,7 +104,7 @@ impl Chunks {
         });
     }
 
-    /// Calls `with` for the coordinates of every chunk that row `row` is in.
+    /// Calls `with` for the coordinates of every chunk that contains a part of row `row`.
     fn each_chunk(&self, row: u64, mut with: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
         let grid: Vec<u64> = self.grid().collect();
         let mut at = vec![0; grid.len()];
@@ -209,7 +209,7 @@ impl Chunks {
     }
 }
 
-/// Where the chunk `inner` of a shard is, by the shard's index.
+/// Where the chunk `inner` of a shard is stored, according to the shard's index.
 fn in_shard(index: &[u8], open_objects: &OpenObjects, object: u32, inner: u64) -> Result<Stored, String> {
     let word = |at: usize| {
         let eight = index.get(at..at + 8).and_then(|eight| <[u8; 8]>::try_from(eight).ok());
@@ -233,7 +233,7 @@ fn read(open_objects: &OpenObjects, object: u32, range: Range<u64>) -> Result<Ve
     Ok(bytes)
 }
 
-/// The place of these coordinates in row-major order.
+/// Row-major index of these coordinates.
 fn flat(coordinates: &[u64], grid: &[u64]) -> u64 {
     coordinates.iter().zip(grid).fold(0u64, |sum, (at, count)| sum.wrapping_mul(*count).wrapping_add(*at))
 }
@@ -254,11 +254,11 @@ fn item(chunk: &[u8], wanted: u64) -> Option<&[u8]> {
     chunk.get(at + 4..(at + 4).checked_add(word(at)?)?)
 }
 
-/// Copies the part of a row that is in one chunk; what was never written is the fill value.
+/// Copies the part of a row that is in one chunk; a chunk that was never written gives the fill value.
 fn copy_row(array: &Array, chunk: Option<&Vec<u8>>, coordinates: &[u64], within: u64, into: &mut [u8]) {
     let size = array.size();
     let dimensions = array.shape.len();
-    // Of every dimension but the first: where the chunk begins, and how much of it the array has.
+    // For every dimension but the first: where the chunk begins, and how much of it is inside the array.
     let begin = |d: usize| coordinates[d] * array.chunk[d];
     let extent = |d: usize| (array.shape[d] - begin(d)).min(array.chunk[d]);
     let run = if dimensions == 1 { 1 } else { extent(dimensions - 1) } as usize * size;
@@ -279,7 +279,7 @@ fn copy_row(array: &Array, chunk: Option<&Vec<u8>>, coordinates: &[u64], within:
     }
 }
 
-/// A chunk whose dimensions were stored in another order, in its own.
+/// Transposes a chunk whose dimensions were stored in another order.
 fn turned(array: &Array, order: &[usize], stored: &[u8]) -> Vec<u8> {
     let size = array.size();
     let stored_sides: Vec<u64> = order.iter().map(|d| array.chunk[*d]).collect();

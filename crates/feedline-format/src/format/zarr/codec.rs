@@ -1,5 +1,5 @@
-//! What was done to a chunk's bytes, undone in reverse order. Names and settings are those of Zarr 3's `codecs` and of
-//! numcodecs (Zarr 2).
+//! Decodes a chunk's bytes: undoes its codecs in reverse order. Names and settings are those of Zarr 3's `codecs` and
+//! of numcodecs (Zarr 2).
 
 use serde_json::Value as Json;
 
@@ -19,7 +19,7 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// By name, as either version of Zarr writes it.
+    /// The codec with this name in either version of Zarr.
     pub(super) fn named(name: &str) -> Result<Self, String> {
         match name {
             "gzip" | "numcodecs.gzip" => Ok(Codec::Gzip),
@@ -30,7 +30,7 @@ impl Codec {
             "blosc" | "numcodecs.blosc" => Ok(Codec::Blosc),
             "crc32c" => Ok(Codec::Crc32c),
             other => Err(format!(
-                "codec '{other}' is not read; gzip, zlib, zstd, lz4, bz2, blosc, crc32c, transpose and sharding are"
+                "codec '{other}' is not supported; gzip, zlib, zstd, lz4, bz2, blosc, crc32c, transpose and sharding are"
             )),
         }
     }
@@ -70,7 +70,7 @@ impl Codec {
 
 /// Undoes all of `codecs`. `expected` is the length of the result, where it is known.
 pub(super) fn undo(codecs: &[Codec], stored: Vec<u8>, expected: Option<u64>) -> Result<Vec<u8>, String> {
-    // Steps in between may be longer than what they hold by a head or a checksum.
+    // Intermediate results may be longer than the content by a header or a checksum.
     let most = match expected {
         Some(length) => length.saturating_add(length / 2).saturating_add(1 << 16),
         None => bounds::most_unpacked(stored.len() as u64),

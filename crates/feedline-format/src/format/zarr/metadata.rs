@@ -1,4 +1,4 @@
-//! What `zarr.json` (Zarr 3) and `.zarray` (Zarr 2) say of an array. Everything is checked here: later, numbers fit.
+//! The description of an array in `zarr.json` (Zarr 3) or `.zarray` (Zarr 2). All numbers are checked here.
 
 use serde_json::Value as Json;
 
@@ -6,10 +6,10 @@ use super::super::npy::element;
 use super::codec::Codec;
 use crate::sample::{DType, MAX_DIMENSIONS};
 
-/// The largest chunk that is taken into memory.
+/// Maximum size of a chunk in memory.
 const LARGEST_CHUNK: u64 = 1 << 30;
 
-/// What elements are.
+/// The type of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Element {
     Number {
@@ -22,10 +22,10 @@ pub(super) enum Element {
     },
 }
 
-/// A shard: chunks in one object, with an index of where they are.
+/// A shard: chunks in one object, with an index of their offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sharding {
-    /// Chunks along each dimension.
+    /// Number of chunks along each dimension.
     pub(super) inside: Vec<u64>,
     pub(super) index_codecs: Vec<Codec>,
     pub(super) index_first: bool,
@@ -40,11 +40,11 @@ pub(super) struct Array {
     pub(super) chunk: Vec<u64>,
     pub(super) sharding: Option<Sharding>,
     pub(super) codecs: Vec<Codec>,
-    /// In which order a chunk's dimensions are stored, where that is not their own.
+    /// The order in which a chunk's dimensions are stored, if it is not their own.
     pub(super) order: Option<Vec<usize>>,
-    /// One element as it is stored.
+    /// One element in its stored form.
     pub(super) fill: Vec<u8>,
-    /// Between the numbers of a chunk's key, and before them.
+    /// Separator between the numbers of a chunk's key, and what precedes them.
     pub(super) separator: char,
     pub(super) prefix: &'static str,
 }
@@ -63,7 +63,7 @@ impl Array {
         self.chunk.iter().product::<u64>() * self.size() as u64
     }
 
-    /// From `zarr.json`; `None` if that is a group's.
+    /// Parses `zarr.json`; `None` if it describes a group.
     pub(super) fn parse(text: &[u8]) -> Result<Option<Self>, String> {
         let json: Json = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         match json.get("node_type").and_then(Json::as_str) {
@@ -77,21 +77,21 @@ impl Array {
         let shape = sides(json, "shape")?;
         let grid = get(json, "chunk_grid")?;
         if Codec::name_of(grid)? != "regular" {
-            return Err(format!("a chunk grid called '{}' is not read", Codec::name_of(grid)?));
+            return Err(format!("a chunk grid called '{}' is not supported", Codec::name_of(grid)?));
         }
         let chunk = sides(get(grid, "configuration")?, "chunk_shape")?;
         let keys = get(json, "chunk_key_encoding")?;
         let (prefix, usual) = match Codec::name_of(keys)? {
             "default" => ("c", '/'),
             "v2" => ("", '.'),
-            other => return Err(format!("chunk keys encoded as '{other}' are not read")),
+            other => return Err(format!("chunk keys encoded as '{other}' are not supported")),
         };
         let given = keys.pointer("/configuration/separator").and_then(Json::as_str);
         let separator = separator(given, usual)?;
         let dtype = get(json, "data_type")?;
         let transformers = json.get("storage_transformers").and_then(Json::as_array);
         if transformers.is_some_and(|list| !list.is_empty()) {
-            return Err("storage transformers are not read".to_owned());
+            return Err("storage transformers are not supported".to_owned());
         }
         let pipeline = Pipeline::parse(get(json, "codecs")?, &chunk)?;
         let element = pipeline.element(dtype)?;
@@ -100,11 +100,11 @@ impl Array {
         Ok(Array { element, shape, chunk, sharding, codecs, order, fill, separator, prefix })
     }
 
-    /// From `.zarray`.
+    /// Parses `.zarray`.
     pub(super) fn parse_2(text: &[u8]) -> Result<Self, String> {
         let json: Json = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let (shape, chunk) = (sides(&json, "shape")?, sides(&json, "chunks")?);
-        let dtype = get(&json, "dtype")?.as_str().ok_or("elements of several parts are not read")?;
+        let dtype = get(&json, "dtype")?.as_str().ok_or("elements of several parts are not supported")?;
         let filters = json.get("filters").and_then(Json::as_array).cloned().unwrap_or_default();
         let filters: Vec<&str> = filters_named(&filters)?;
         let element = match (dtype, filters.as_slice()) {
@@ -114,7 +114,7 @@ impl Array {
                 let (dtype, big_endian) = element(dtype)?;
                 Element::Number { dtype, big_endian }
             }
-            (_, several) => return Err(format!("filters {} are not read", several.join(", "))),
+            (_, several) => return Err(format!("filters {} are not supported", several.join(", "))),
         };
         let compressor = json.get("compressor").filter(|compressor| !compressor.is_null());
         let codecs = compressor.map(|one| Codec::named(Codec::name_of(one)?)).transpose()?;
@@ -126,7 +126,7 @@ impl Array {
         Array { element, shape, chunk, sharding: None, codecs, order, fill, separator, prefix: "" }.checked()
     }
 
-    /// Sides that fit together, and chunks that fit in memory.
+    /// Checks that sides fit together and chunks fit in memory.
     fn checked(self) -> Result<Self, String> {
         if self.shape.is_empty() {
             return Err("a single value has no rows".to_owned());
@@ -143,13 +143,13 @@ impl Array {
             return Err(format!("chunks of shape {:?} are larger than {LARGEST_CHUNK} bytes", self.chunk));
         }
         if matches!(self.element, Element::Varying { .. }) && self.shape.len() > 1 {
-            return Err("texts in more than one dimension are not read".to_owned());
+            return Err("texts in more than one dimension are not supported".to_owned());
         }
         Ok(self)
     }
 }
 
-/// What a list of codecs says.
+/// A parsed list of codecs.
 struct Pipeline<'a> {
     chunk: Vec<u64>,
     sharding: Option<Sharding>,
@@ -162,21 +162,21 @@ struct Pipeline<'a> {
 
 impl<'a> Pipeline<'a> {
     fn parse(list: &'a Json, chunk: &[u64]) -> Result<Self, String> {
-        let list = list.as_array().ok_or("codecs that are no list")?;
+        let list = list.as_array().ok_or("the codecs are not a list")?;
         let (mut order, mut found): (_, Option<Pipeline>) = (None, None);
         for description in list {
             let name = Codec::name_of(description)?;
             let settings = description.get("configuration").unwrap_or(&Json::Null);
             if let Some(found) = &mut found {
                 if found.sharding.is_some() {
-                    return Err(format!("'{name}' around shards is not read"));
+                    return Err(format!("'{name}' around shards is not supported"));
                 }
                 found.codecs.push(Codec::named(name)?);
             } else if name == "transpose" {
                 order = Some(permutation(settings, chunk.len())?);
             } else if name == "sharding_indexed" {
                 if order.is_some() {
-                    return Err("transposed shards are not read".to_owned());
+                    return Err("transposed shards are not supported".to_owned());
                 }
                 found = Some(sharded(settings, chunk)?);
             } else {
@@ -196,11 +196,11 @@ impl<'a> Pipeline<'a> {
             ("vlen-bytes", "bytes" | "variable_length_bytes") => Ok(Element::Varying { text: false }),
             ("bytes", name) => {
                 let dtype = DType::from_name(name)
-                    .ok_or_else(|| format!("elements of type '{name}' are not read"))?;
+                    .ok_or_else(|| format!("elements of type '{name}' are not supported"))?;
                 Ok(Element::Number { dtype, big_endian: self.big_endian })
             }
             (serializer, name) => {
-                Err(format!("elements of type '{name}' stored by '{serializer}' are not read"))
+                Err(format!("elements of type '{name}' stored by '{serializer}' are not supported"))
             }
         }
     }
@@ -216,7 +216,7 @@ fn sharded<'a>(settings: &'a Json, shard: &[u64]) -> Result<Pipeline<'a>, String
     }
     let index = Pipeline::parse(get(settings, "index_codecs")?, &chunk)?;
     if index.serializer != "bytes" || index.big_endian || index.codecs.iter().any(|c| *c != Codec::Crc32c) {
-        return Err("an index of shards that is compressed or big-endian is not read".to_owned());
+        return Err("an index of shards that is compressed or big-endian is not supported".to_owned());
     }
     let inside = shard.iter().zip(&chunk).map(|(shard, chunk)| shard / chunk).collect();
     let index_first = settings.get("index_location").and_then(Json::as_str) == Some("start");
@@ -229,7 +229,7 @@ fn get<'a>(json: &'a Json, name: &str) -> Result<&'a Json, String> {
 }
 
 fn sides(json: &Json, name: &str) -> Result<Vec<u64>, String> {
-    let wrong = || format!("'{name}' is no list of lengths");
+    let wrong = || format!("'{name}' is not a list of lengths");
     let list = get(json, name)?.as_array().ok_or_else(wrong)?;
     list.iter().map(|side| side.as_u64().ok_or_else(wrong)).collect()
 }
@@ -239,7 +239,7 @@ fn separator(given: Option<&str>, usual: char) -> Result<char, String> {
         None => Ok(usual),
         Some("/") => Ok('/'),
         Some(".") => Ok('.'),
-        Some(other) => Err(format!("'{other}' between the numbers of a key is not read")),
+        Some(other) => Err(format!("'{other}' between the numbers of a key is not supported")),
     }
 }
 
@@ -248,7 +248,7 @@ fn permutation(settings: &Json, dimensions: usize) -> Result<Vec<usize>, String>
     let mut sorted = order.clone();
     sorted.sort_unstable();
     if sorted != (0..dimensions).collect::<Vec<_>>() {
-        return Err(format!("an order of dimensions that is none: {order:?}"));
+        return Err(format!("an invalid order of dimensions: {order:?}"));
     }
     Ok(order)
 }
@@ -257,10 +257,10 @@ fn filters_named(filters: &[Json]) -> Result<Vec<&str>, String> {
     filters.iter().map(Codec::name_of).collect()
 }
 
-/// One element of what chunks that are not there hold.
+/// One element of the chunks that do not exist.
 fn fill(element: Element, value: &Json) -> Result<Vec<u8>, String> {
     let Element::Number { dtype, big_endian } = element else { return Ok(Vec::new()) };
-    let wrong = || format!("a fill value of {value} is not read");
+    let wrong = || format!("a fill value of {value} is not supported");
     let mut bytes = match (dtype, value) {
         (_, Json::Null) => vec![0; dtype.size()],
         (DType::Bool, Json::Bool(truth)) => vec![u8::from(*truth)],
@@ -304,7 +304,7 @@ fn float(dtype: DType, value: &Json) -> Option<Vec<u8>> {
     })
 }
 
-/// The few halves that are fill values.
+/// The few 16-bit floats that occur as fill values.
 fn half(number: f64) -> Option<u16> {
     if number == 0.0 {
         return Some(if number.is_sign_negative() { 0x8000 } else { 0 });
@@ -316,7 +316,7 @@ fn half(number: f64) -> Option<u16> {
     if number.is_infinite() {
         return Some(sign | 0x7c00);
     }
-    // Exact ones only: eleven bits, within the range of normal halves.
+    // Exact ones only: eleven bits, within the range of normal 16-bit floats.
     let bits = (number.abs() as f32).to_bits();
     let exponent = (bits >> 23) as i32 - 127;
     let exact = f64::from(f32::from_bits(bits)) == number.abs() && bits.trailing_zeros() >= 13;

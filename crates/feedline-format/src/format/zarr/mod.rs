@@ -1,8 +1,9 @@
-//! Zarr arrays, version 2 and 3: a sample is a row along the first dimension of the arrays in a folder. Arrays in groups
-//! are fields named `group/name`; an array that is the folder itself is the field `array`.
+//! Zarr arrays, version 2 and 3: a sample is a row along the first dimension of the arrays in a folder. Arrays in
+//! groups are fields named `group/name`; if the folder itself is an array, the field is `array`.
 //!
-//! Opening lists the folder, so that every chunk's size and version is known: a chunk that is replaced later is noticed,
-//! one that was never written holds the fill value. Decompressed chunks are kept for a while, as they hold many rows.
+//! Opening lists the folder, so that every chunk's size and version is known: a chunk that is replaced later is
+//! detected, and one that was never written has the fill value. Decompressed chunks are kept for a while, because
+//! they contain many rows.
 
 mod blosc;
 mod chunks;
@@ -28,14 +29,14 @@ use crate::source::{Entry, Source, Target};
 use chunks::{Chunks, Kept};
 use metadata::{Array, Element};
 
-/// How to recognise and open Zarr arrays.
+/// How to detect and open Zarr arrays.
 pub(super) const PROBE: Probe = Probe { name: "zarr", recognises, open };
 
-/// The only field of a folder that is an array itself.
+/// The only field if the folder itself is an array.
 const ONLY: &str = "array";
-/// How much of decompressed chunks is kept.
+/// Maximum size of the decompressed chunks that are kept.
 const KEPT_BYTES: usize = 256 << 20;
-/// Metadata are some hundred bytes, with attributes some thousand.
+/// Metadata have hundreds of bytes, with attributes thousands.
 const LARGEST_METADATA: u64 = 64 << 20;
 const SIGHTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata"];
 
@@ -126,7 +127,8 @@ fn is_metadata(name: &str) -> bool {
     matches!(name.rsplit('/').next(), Some("zarr.json" | ".zarray"))
 }
 
-/// The array that `entry` describes, with its folder; `None` for groups and what is not wanted or not read.
+/// The array that `entry` describes, with its folder; `None` for groups and for arrays that are not wanted or not
+/// supported.
 fn column(
     source: &dyn Source,
     entry: &Entry,
@@ -135,7 +137,7 @@ fn column(
 ) -> Result<Option<(String, Column)>> {
     let place = || Location::new(source.uri()).with_shard(&entry.name);
     if entry.size > LARGEST_METADATA {
-        return Err(Error::data(place(), format!("{} bytes are no description of an array", entry.size)));
+        return Err(Error::data(place(), format!("{} bytes are not a description of an array", entry.size)));
     }
     let (folder, file) = entry.name.rsplit_once('/').unwrap_or(("", &entry.name));
     let mut name = if folder.is_empty() { ONLY.to_owned() } else { folder.to_owned() };
@@ -181,7 +183,7 @@ fn stored(array: &Array, kind: Option<Kind>) -> Result<Stored, String> {
     }
 }
 
-/// Gives every array its objects, by their names below its folder.
+/// Assigns the objects to their arrays, by their names below the array's folder.
 fn with_objects(columns: Vec<(String, Column)>, entries: &[Entry]) -> (Vec<Column>, Vec<(String, u64, u64)>) {
     let mut objects = Vec::new();
     let mut done = Vec::new();

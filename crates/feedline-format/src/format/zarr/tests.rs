@@ -18,7 +18,7 @@ fn read(format: &dyn Format, sample: u64, buffer: &mut SampleBuffer) -> Result<(
     format.read(sample, &FieldSet::all(format.schema().fields.len()), buffer)
 }
 
-/// A field's numbers, whatever their type.
+/// A field's numbers, of any type.
 fn numbers(buffer: &SampleBuffer, field: usize) -> Vec<f64> {
     match buffer.value(field) {
         Value::Int(number) => vec![*number as f64],

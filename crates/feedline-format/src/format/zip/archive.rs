@@ -1,5 +1,5 @@
-//! The list of members at the end of a zip file, with the 64-bit form. Every number is checked against the file before
-//! it is used; names are unique, the last one counts, as for other readers.
+//! The list of members at the end of a zip file, including zip64. Every number is checked against the file before it
+//! is used. Of several members with the same name, the last one counts, as in other readers.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ const LONGEST_COMMENT: usize = 0xffff;
 const LOCATOR: usize = 20;
 const END_64: usize = 56;
 const ENTRY: usize = 46;
-/// Before a member's bytes: this many, its name and its extra fields.
+/// Before a member's bytes: this many bytes, its name and its extra fields.
 pub(super) const LOCAL: usize = 30;
-/// Deflate cannot make more of a byte than this.
+/// Maximum number of output bytes per input byte of deflate.
 const MOST_PER_BYTE: u64 = 1032;
 
-/// How a member's bytes are kept.
+/// How a member's bytes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Method {
     Stored,
     Deflated,
-    /// The number of a method that is not read.
+    /// The number of a method that is not supported.
     Other(u16),
 }
 
@@ -33,18 +33,18 @@ pub(in super::super) struct Member {
     pub(in super::super) method: Method,
     pub(in super::super) encrypted: bool,
     pub(in super::super) crc: u32,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub(in super::super) packed: u64,
-    /// Bytes of the member itself.
+    /// Uncompressed number of bytes.
     pub(in super::super) size: u64,
-    /// Where its header is.
+    /// Offset of its header.
     pub(in super::super) header: u64,
-    /// Where what belongs to it ends, at the latest.
+    /// Upper bound of the end of its bytes.
     pub(in super::super) end: u64,
 }
 
 impl Member {
-    /// Why its bytes cannot be had, if so.
+    /// Why its bytes cannot be read, if so.
     pub(in super::super) fn refusal(&self) -> Option<String> {
         if self.encrypted {
             return Some(format!("'{}' is encrypted, which is not supported", self.name));
@@ -89,7 +89,7 @@ pub(in super::super) fn members(object: &dyn Object, place: &Location) -> Result
     Ok(members)
 }
 
-/// A member ends where the next one begins, or the list.
+/// A member ends at the latest where the next one, or the list, begins.
 fn set_ends(members: &mut [Member], list: u64) {
     let mut starts: Vec<u64> = members.iter().map(|member| member.header).collect();
     starts.sort_unstable();
@@ -105,7 +105,7 @@ struct Directory {
     start: u64,
     length: u64,
     count: u64,
-    /// What to add to offsets: bytes before the zip itself, as in programs that unpack themselves.
+    /// Added to offsets: number of bytes before the zip itself, as in self-extracting programs.
     shift: u64,
 }
 
@@ -138,16 +138,16 @@ fn find_directory(object: &dyn Object, place: &Location) -> Result<Directory> {
     Ok(Directory { start, length, count, shift })
 }
 
-/// An end record whose comment ends with the file.
+/// Whether this is an end record whose comment ends with the file.
 fn is_end(bytes: &[u8], at: usize) -> bool {
     bytes.get(at..at + END).is_some_and(|record| {
         record.starts_with(b"PK\x05\x06") && at + END + usize::from(u16_at(record, 20)) == bytes.len()
     })
 }
 
-/// The 64-bit end record: length, start and number of the list, and where the record is.
+/// The 64-bit end record: length, start and number of entries of the list, and the record's offset.
 fn read_end_64(object: &dyn Object, told: u64, end: u64, place: &Location) -> Result<(u64, u64, u64, u64)> {
-    // Right before its locator unless it has extra data; where it says it is, otherwise.
+    // Directly before its locator, or at the offset in the locator if it has extra data.
     let near = end.checked_sub((LOCATOR + END_64) as u64);
     for at in near.into_iter().chain([told]) {
         if at.checked_add(END_64 as u64).is_none_or(|stop| stop > object.size()) {
@@ -161,7 +161,7 @@ fn read_end_64(object: &dyn Object, told: u64, end: u64, place: &Location) -> Re
     Err(Error::data(place.clone(), "the 64-bit end record is missing"))
 }
 
-/// One entry of the list, and how long it is.
+/// One entry of the list, and its length.
 fn entry(bytes: &[u8], directory: &Directory) -> Result<(Member, usize), String> {
     let fixed = bytes.get(..ENTRY).filter(|e| e.starts_with(b"PK\x01\x02")).ok_or("the entry is damaged")?;
     let length = |at| usize::from(u16_at(fixed, at));
@@ -197,7 +197,7 @@ fn entry(bytes: &[u8], directory: &Directory) -> Result<(Member, usize), String>
     Ok((Member { name, method, encrypted, crc, packed, size, header, end: 0 }, used))
 }
 
-/// Numbers that did not fit 32 bits are in an extra field, in this order.
+/// Numbers that do not fit in 32 bits are in an extra field, in this order.
 fn widen(mut extra: &[u8], numbers: [&mut u64; 3]) -> Result<(), String> {
     let mut wide: &[u8] = &[];
     while extra.len() >= 4 {
@@ -218,7 +218,7 @@ fn widen(mut extra: &[u8], numbers: [&mut u64; 3]) -> Result<(), String> {
     Ok(())
 }
 
-/// Names are UTF-8; old programs wrote them in the letters of the IBM PC.
+/// Names are UTF-8; old programs used code page 437.
 fn text(bytes: &[u8]) -> String {
     const UPPER: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
     let letter = |byte: &u8| match byte.checked_sub(128) {

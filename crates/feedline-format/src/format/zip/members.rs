@@ -1,5 +1,5 @@
-//! A zip file as a source: its members are objects by name, wherever the file itself lies. The bytes of a whole member are
-//! compared with its checksum.
+//! A zip file as a source: its members are objects by name, wherever the file itself is stored. The bytes of a whole
+//! member are compared with its checksum.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::source::{
 };
 
 thread_local! {
-    /// Compressed bytes on their way; kept so that steady reading allocates nothing.
+    /// Scratch for compressed bytes, kept so that reading allocates nothing.
     static PACKED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -33,12 +33,12 @@ struct Shared {
     uri: String,
     object: Arc<dyn Object>,
     members: Vec<Member>,
-    /// How much of each name is the folder that all share.
+    /// Length of the common folder at the start of each name.
     top: usize,
 }
 
 impl Members {
-    /// Opens the zip file `name` and reads its list of members; `wanted` tells which of them count.
+    /// Opens the zip file `name` and reads its list of members; `wanted` selects members.
     pub(in super::super) fn open(
         source: &Arc<dyn Source>,
         name: &str,
@@ -60,7 +60,7 @@ impl Members {
         Members { shared: Arc::new(shared), by_name }
     }
 
-    /// The same with the first `top` bytes of every name left out.
+    /// Removes the first `top` bytes of every name.
     pub(super) fn below(self, top: usize) -> Self {
         let uri = match self.shared.members.first() {
             Some(first) if top > 0 => {
@@ -78,18 +78,18 @@ impl Members {
         &self.shared.members
     }
 
-    /// Where a stored member's bytes lie in the file.
+    /// Range of an uncompressed member's bytes in the file.
     pub(in super::super) fn place_of(&self, number: usize) -> Result<Range<u64>> {
         let start = self.shared.start(number)?;
         Ok(start..start + self.shared.members[number].packed)
     }
 
-    /// Fills `into` with member `number`, which has that size.
+    /// Fills `into`, which has the member's size, with member `number`.
     pub(in super::super) fn read(&self, number: usize, into: &mut [u8]) -> Result<()> {
         self.shared.read(number, into)
     }
 
-    /// The zip file itself: its source, its name there, and what it was when it was opened.
+    /// The zip file itself: its source, its name there, and the open object.
     pub(in super::super) fn file(&self) -> (&Arc<dyn Source>, &str, &Arc<dyn Object>) {
         (&self.shared.source, &self.shared.name, &self.shared.object)
     }
@@ -111,7 +111,7 @@ impl Shared {
         Error::data(self.place(number).with_offset(self.members[number].header), reason)
     }
 
-    /// Where the member's bytes begin: its own header may have other extra fields than the list.
+    /// Offset of the member's bytes: its own header may have other extra fields than the list.
     fn start(&self, number: usize) -> Result<u64> {
         let member = &self.members[number];
         let mut header = [0; LOCAL];
@@ -152,7 +152,7 @@ impl Shared {
     }
 }
 
-/// Exactly as many bytes as `into` has.
+/// Inflates to exactly the length of `into`.
 fn inflate(packed: &[u8], into: &mut [u8]) -> Result<(), String> {
     let mut state = flate2::Decompress::new(false);
     let done = state
@@ -164,7 +164,7 @@ fn inflate(packed: &[u8], into: &mut [u8]) -> Result<(), String> {
     Err(format!("{} bytes came out, {} expected", state.total_out(), into.len()))
 }
 
-/// What tells a member from another one of the same name.
+/// A number that distinguishes a member from another one of the same name.
 fn version(member: &Member) -> u64 {
     u64::from(member.crc) << 1 | 1
 }
@@ -204,7 +204,7 @@ impl Source for Members {
         self.shared.source.largest_request()
     }
 
-    /// The member with its header, however much of it is asked for: compressed bytes have no middle.
+    /// Fetches the whole member with its header, whatever the range: compressed bytes cannot be read from the middle.
     fn prefetch(&self, name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<Ticket> {
         let member = &self.shared.members[*self.by_name.get(name)?];
         let object = &self.shared.object;

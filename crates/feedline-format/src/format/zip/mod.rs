@@ -1,5 +1,5 @@
-//! A zip file of images: read like a folder, without unpacking it. Stored and deflated members, the 64-bit form; a folder
-//! that holds everything else is left out of the names, so that the folders in it are the classes.
+//! A zip file of images, read like a folder without unpacking it. Supports stored and deflated members, and zip64. A
+//! folder that contains everything else is removed from the names, so that the folders in it are the classes.
 
 mod archive;
 mod members;
@@ -16,7 +16,7 @@ use crate::source::{Source, Target};
 pub(super) use archive::{Member, Method};
 pub(super) use members::Members;
 
-/// How to recognise and open a zip of images.
+/// How to detect and open a zip of images.
 pub(super) const PROBE: Probe = Probe { name: "zip", recognises, open };
 
 fn recognises(target: &Target) -> Result<Option<String>> {
@@ -34,7 +34,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     Ok(zip.then(|| "a zip file".to_owned()))
 }
 
-/// Whether the name ends so; capitals do not matter.
+/// Whether the name has this extension, in any case.
 pub(super) fn has_ending(name: &str, ending: &str) -> bool {
     let start = name.len().wrapping_sub(ending.len());
     name.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(ending))
@@ -57,12 +57,12 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     Ok(Arc::new(Folder::in_archive(Arc::new(members.below(top)) as Arc<dyn Source>, options, "zip")?))
 }
 
-/// What macOS puts into zips beside the files is nobody's.
+/// Whether the member is the user's: macOS adds files of its own to zips.
 fn belongs(name: &str) -> bool {
     !name.starts_with("__MACOSX/") && !name.rsplit('/').next().is_some_and(|last| last.starts_with("._"))
 }
 
-/// How many bytes of every name are a folder that holds all images, as long as there are folders inside it.
+/// Length of the folder that contains all images, as long as there are folders inside it.
 fn shared_folder(members: &[Member]) -> usize {
     let names: Vec<&str> =
         members.iter().map(|m| m.name.as_str()).filter(|name| is_image_name(name)).collect();

@@ -145,7 +145,7 @@ fn a_folder_around_everything_is_no_class() {
     assert_eq!(format.schema().classes.as_deref().unwrap(), ["cat", "dog"]);
     assert_eq!(paths(&*format), ["cat/2.jpg", "dog/1.jpg"]);
     assert_eq!(format.name(), "zip");
-    // Without folders inside, it is what a folder would be.
+    // Without folders inside, it is like a flat folder.
     let flat = opened(zip(&[("cat/1.jpg", b"1")], Writing::default())).unwrap();
     assert_eq!(flat.schema().classes.as_deref().unwrap(), ["cat"]);
 }
@@ -164,7 +164,7 @@ fn encrypted_and_strange_members_are_refused_by_name() {
     let strange = Writing { method: Some(14), ..Writing::default() };
     let message = opened(zip(&[("a/b.jpg", b"1")], strange)).unwrap_err().to_string();
     assert!(message.contains("'a/b.jpg'") && message.contains("method 14"), "{message}");
-    // Another program's secret is nobody's business as long as it is no image.
+    // A plain member is accepted.
     assert!(opened(zip(&[("a.jpg", b"1")], Writing::default())).is_ok());
 }
 

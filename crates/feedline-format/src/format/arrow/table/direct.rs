@@ -1,4 +1,4 @@
-//! Values read straight from their place: bytes, numbers, and lists of numbers.
+//! Values read directly from the file: bytes, numbers, and lists of numbers.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::sample::{DType, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 use crate::source::Object;
 
 impl IpcTable {
-    /// The value, if the column is one that needs no array.
+    /// The value, if the column needs no Arrow array.
     pub(super) fn direct(
         &self,
         object: &dyn Object,
@@ -64,7 +64,7 @@ impl IpcTable {
         Ok(byte >> (row % 8) & 1 == 0)
     }
 
-    /// Where the row's bytes lie in the buffer of all bytes.
+    /// Range of the row's bytes in the buffer of all bytes.
     pub(super) fn byte_range(
         &self,
         object: &dyn Object,
@@ -91,7 +91,7 @@ impl IpcTable {
     ) -> Result<Value> {
         let range = self.byte_range(object, inside, node, row)?;
         let buffer = node.buffer(inside.batch, 2);
-        // Before room is made for it.
+        // Checked before memory is allocated.
         if inside.batch.codec.is_none() {
             self.absolute(inside, buffer, &range)?;
         } else if range.end > self.piece(object, inside, buffer)?.len() as u64 {
@@ -141,7 +141,7 @@ impl IpcTable {
             shape[dimensions] = match (count, each) {
                 (0, _) => column.noted.get(dimensions).copied().flatten().unwrap_or(0),
                 (_, Some(each)) => each as u64,
-                _ => return Err(self.bad("lists of different lengths inside one another make no array")),
+                _ => return Err(self.bad("nested lists of different lengths do not make an array")),
             };
             range = inner;
             dimensions += 1;
@@ -228,8 +228,8 @@ impl IpcTable {
         Ok(place)
     }
 
-    /// Where the bytes of a row's binary or text lie, and whether these are the object's own bytes; `None` for nulls
-    /// and other columns. Reads offsets only.
+    /// Range of the bytes of a row's binary or text, and whether these are the object's own bytes; `None` for nulls
+    /// and other columns. Reads only offsets.
     pub(in crate::format) fn place_of(
         &self,
         object: &dyn Object,
@@ -284,7 +284,7 @@ fn offset(offsets: &[u8], row: usize, large: bool) -> Option<u64> {
     }
 }
 
-/// Bytes of a number of this type; a truth value has a bit.
+/// Bytes of a number of this type; a boolean has one bit.
 fn width(data_type: &DataType) -> Option<usize> {
     use DataType as T;
     Some(match data_type {
@@ -310,7 +310,8 @@ fn parse(data_type: &DataType, bytes: &[u8]) -> Result<Value, String> {
         T::Float32 => Value::Float(f32::from_bits(unsigned as u32).into()),
         T::Float64 => Value::Float(f64::from_bits(unsigned)),
         T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => Value::Int(
-            i64::try_from(unsigned).map_err(|_| format!("{unsigned} does not fit in 64 bits with a sign"))?,
+            i64::try_from(unsigned)
+                .map_err(|_| format!("{unsigned} does not fit in a signed 64-bit integer"))?,
         ),
         _ => Value::Int(signed()),
     })
