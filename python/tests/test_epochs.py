@@ -89,7 +89,7 @@ def test_orders_that_would_be_frozen_are_refused(data):
     for sampler, said in (
         (Moody(), r"gives another order each time(.|\n)*indices\(epoch\)"),
         (DistributedSampler(data, 2, 0), "TorchDistributed"),
-        (BatchSampler(RandomSampler(data), 4, drop_last=False), "say sampler= and batch_size="),
+        (BatchSampler(RandomSampler(data), 4, drop_last=False), "use sampler= and batch_size="),
         (RandomSampler(data, generator=generator), "generator of a RandomSampler would not be used"),
         (SubsetRandomSampler([1, 2], generator=generator), "generator of a SubsetRandomSampler"),
         (RandomSampler(range(10)), "over 10 samples, but the data set has 150"),

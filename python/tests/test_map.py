@@ -231,7 +231,7 @@ def test_map_gets_images_as_asked(tiny):
         ({"map": describe, "map_workers": "cats"}, "map_workers: 'cats'"),
         ({"map_workers": "threads"}, "map_workers: only for map="),
         ({"map": describe, "map_workers": "threads", "multiprocessing_context": "spawn"}, "functions run in threads"),
-        ({"map": describe, "as_": "pil", "transforms": [T.Normalize(0.5, 0.5)]}, "PIL images hold bytes"),
+        ({"map": describe, "as_": "pil", "transforms": [T.Normalize(0.5, 0.5)]}, "PIL images have bytes"),
         ({"map": describe, "dtype": "bfloat16"}, "NumPy has no bfloat16"),
     ):
         with pytest.raises(fl.OptionError, match=said):
@@ -318,7 +318,7 @@ def not_stored_back(_):
     [
         (wrong_types, r"field 'x': .*different types \(float32, float64\), as in samples 0 and 1"),
         (wrong_fields, r"field 'y': .*for sample 0, but not for 1"),
-        (forgets, r"must give a dict of fields, but gave a NoneType; did it forget"),
+        (forgets, r"must return a dict of fields, but returned a NoneType; did it forget"),
         (not_stored_back, r"sample 0(?s:.*)the result cannot be sent back"),
     ],
 )
@@ -370,7 +370,7 @@ def test_normalize_and_draws_after_a_function(tiny):
     assert same(rest, {index: one[index] for index in rest})
     for bad, said in (
         ([T.Normalize.imagenet(), T.Python(identity), CROP], "Normalize must come last"),
-        ([T.Normalize.imagenet(), T.Python(identity, as_="pil")], "PIL images hold bytes"),
+        ([T.Normalize.imagenet(), T.Python(identity, as_="pil")], "PIL images have bytes"),
         ([T.Python(identity), "crop"], "'crop' is not one of"),
         ([T.Python(identity), T.CenterCrop(0)], "CenterCrop"),
     ):
@@ -672,9 +672,8 @@ SCRIPT = """
         return {{**sample, "twice": 2 * sample["index"], "mean": float(sample["image"].mean())}}
 
     recipe = [T.CenterCrop(8), T.Python(Brighter(2)), T.Python(lambda image: image + 1)]
-    with fl.Loader({folder!r}, transforms=recipe, map=add, output="numpy", dtype="uint8", batch_size=12, {knobs}) as loader:
-        for batch in loader:
-            print(batch["twice"].tolist()[:3], batch["image"].min() >= 7)
+    with fl.Loader({folder!r}, transforms=recipe, map=add, output="numpy", dtype="uint8", batch_size=12, {knobs}) as
+    loader: for batch in loader: print(batch["twice"].tolist()[:3], batch["image"].min() >= 7)
 """
 
 
@@ -812,7 +811,7 @@ def test_a_batch_map_timeout_keeps_its_batch(tiny, tmp_path):
 
     with fl.Loader(tiny, **BYTES, batch_size=12, fields=["label"], batch_map=wait, timeout=0.2) as loader:
         running = iter(loader)
-        with pytest.raises(fl.LoaderTimeoutError, match="batch_map has not come back"):
+        with pytest.raises(fl.LoaderTimeoutError, match="batch_map has not returned"):
             next(running)
         assert loader.state_dict()["samples"] == 0
         (tmp_path / "gate").touch()

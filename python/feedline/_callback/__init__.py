@@ -1,13 +1,13 @@
 """`map=`, `batch_map=` and `T.Python`: the user's own functions, in worker processes or threads.
 
-The engine makes batches as ever. What remains for Python is cut into rows, given to workers, and put together again in
-order, several batches at once, so that workers do not wait for each other and the consumer for none of them.
+The engine makes batches as usual. The work for Python is cut into rows, given to workers, and put together again in
+order, several batches at once, so that neither workers nor the consumer wait unnecessarily.
 
 ```text
 plan.py      knobs → which transforms the engine does before, between and after the functions
 program.py   what happens to one sample (runs in a worker)      calls.py    one function and the images it wants
 passes.py    batches ahead of the consumer, in order            columns.py  batches into rows and back
-crew.py      threads that have the work done                    start.py, worker.py, channel.py   their processes
+crew.py      threads that run the work                    start.py, worker.py, channel.py   their processes
 identity.py  functions in saved states
 ```
 """
@@ -34,7 +34,7 @@ __all__ = ["Callables", "Finished", "leading", "usable_cores"]
 
 
 def usable_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -43,7 +43,7 @@ class Callables:
 
     @classmethod
     def of(cls, knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence[str]) -> Callables | None:
-        """Those of a loader, if it has any."""
+        """Creates it for a loader, if the loader has functions."""
         planned = plan(knobs, by_field, images)
         return None if planned is None else cls(planned, knobs)
 
@@ -62,11 +62,11 @@ class Callables:
 
     @property
     def pixels(self) -> list[str]:
-        """Image columns that the engine hands over as 8-bit pixels."""
+        """Image columns that the engine passes on as 8-bit pixels."""
         return self._plan.pixels
 
     def names(self) -> list[str]:
-        """The functions in words, for saved states: as they were when the loader was made."""
+        """Names of the functions for saved states: as they were when the loader was created."""
         return self._names
 
     def _words(self) -> list[str]:
@@ -80,7 +80,7 @@ class Callables:
         return words
 
     def epoch(self, core: Any, epoch: int, first: int, convert: Callable[[Any], Any]) -> Any:
-        """One pass over an epoch from global position `first`; `convert` makes the engine's batches the user's."""
+        """One pass over an epoch from global position `first`; `convert` turns the engine's batches into the user's."""
         knobs, made = self._knobs, core
         depth = int(knobs["prefetch"] or 2)
         clock = {"timeout": knobs["timeout"], "rest": self._rest}
@@ -88,13 +88,13 @@ class Callables:
         if program is not None:
             replace = knobs["on_error"] == "replace"
             begin = python_rows(self._hands(program), program, core, epoch, parts=2 * self._workers, replace=replace)
-            made = Ahead(made, depth + 1, begin, doing="a function of map or T.Python has not come back", **clock)
+            made = Ahead(made, depth + 1, begin, doing="a function of map or T.Python has not returned", **clock)
             self._passes.add(made)
         if self._plan.batch_map is not None:
             size = int(knobs["batch_size"]) * int(knobs["world_size"])
             place = {"seed": int(knobs["seed"]), "rank": int(knobs["rank"]), "epoch": epoch, "first": first}
             whole = BatchMap(self._plan.batch_map, convert, global_batch=size, **place)
-            made = Ahead(made, depth, whole.begin(), doing="batch_map has not come back", **clock)
+            made = Ahead(made, depth, whole.begin(), doing="batch_map has not returned", **clock)
             self._passes.add(made)
         return made
 
@@ -110,7 +110,7 @@ class Callables:
         return self._crew
 
     def _rest(self) -> None:
-        """An epoch is over."""
+        """Notes that an epoch is over."""
         if not self._knobs["persistent_workers"] and all(running.over for running in list(self._passes)):
             self._dismiss()
 

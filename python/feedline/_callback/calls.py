@@ -1,4 +1,4 @@
-"""One function of the user's: how it wants its image, and what it gave back."""
+"""One of the user's functions: the form of its image, and its result."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Call:
 
     function: Callable[..., Any]
     form: str
-    """What images arrive as: one of `FORMS`."""
+    """Form of the images passed to it: one of `FORMS`."""
     named: bool = False
-    """Takes `image=...` and gives a dict, as albumentations does."""
+    """Whether it takes `image=...` and returns a dict, as albumentations does."""
     rng: bool = False
-    """Has a parameter `rng`."""
+    """Whether it has a parameter `rng`."""
     pixels: bool = False
-    """Is made for 8-bit images, and gets them where there are any."""
+    """Whether it is made for 8-bit images, and gets them if there are any."""
     wrapped: bool = False
-    """Wants images as torchvision's `tv_tensors.Image`, so that no other tensor is taken for one."""
+    """Whether it gets images as torchvision's `tv_tensors.Image`, so that no other tensor is treated as one."""
     foreign: bool = False
-    """Is torchvision's or like albumentations: draws from random numbers of its own choice."""
+    """Whether it is torchvision's or like albumentations: it draws random numbers by itself."""
 
     def layout(self, loader: str) -> str:
-        """Order of dimensions of the arrays it gets, in a loader whose images are `loader`."""
+        """Order of dimensions of its arrays, in a loader whose images are `loader`."""
         if self.form == "numpy":
             return "hwc" if self.named else loader
         return "hwc" if self.form == "pil" else "chw"
 
     def give(self, image: Any, layout: str | None, loader: str) -> Any:
-        """An image as this function wants it."""
+        """An image in the form for this function."""
         if not isinstance(image, np.ndarray) or image.ndim != IMAGE_DIMENSIONS or layout is None:
             return image
         array = turned(image, layout, self.layout(loader))
@@ -61,7 +61,7 @@ class Call:
         return array
 
     def take(self, result: Any, loader: str) -> tuple[Any, str | None]:
-        """What it gave for an image, as an array where it is one, and the order of its dimensions."""
+        """Its result for an image, as an array if possible, and the order of its dimensions."""
         if is_pil(result):
             array = of_pil(result)
             return (array[:, :, None] if array.ndim == 2 else array), "hwc"  # noqa: PLR2004 - grey has no channels
@@ -70,7 +70,7 @@ class Call:
         return result, self.layout(loader) if isinstance(result, np.ndarray) else None
 
     def __call__(self, value: Any, generator: Any) -> Any:
-        """Its result for one image; of a dict, where the function deals in dicts, what it gave for the image."""
+        """Its result for one image; if it returns a dict, the entry for the image."""
         extra = {"rng": generator} if self.rng else {}
         if not self.named:
             return self.function(value, **extra)
@@ -84,7 +84,7 @@ class Call:
 
 
 def call_of(where: str, function: Any, as_: str | None) -> Call:
-    """Looks at a function once. `where` stands in errors."""
+    """Examines a function once. `where` is used in errors."""
     if not callable(function):
         raise OptionError(f"{where}: {shown(function)} cannot be called")
     if as_ is not None and (not isinstance(as_, str) or as_ not in FORMS):
@@ -117,7 +117,7 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _kind(function: Any, parameters: Mapping[str, inspect.Parameter]) -> str:
-    """Whose it is: torchvision's (`v1`, `v2`), in the manner of albumentations (`named`), or the user's own."""
+    """Kind of function: torchvision's (`v1`, `v2`), like albumentations (`named`), or the user's own."""
     own = getattr(function, "__module__", None)
     modules = [own] if inspect.isroutine(function) else [base.__module__ for base in type(function).__mro__]
     names = [str(name) for name in modules]
@@ -134,7 +134,7 @@ def _kind(function: Any, parameters: Mapping[str, inspect.Parameter]) -> str:
 
 
 def seed_everything(key: tuple[int, ...], functions: tuple[Any, ...]) -> None:
-    """Sets the random numbers that functions draw without being given any: from the sample's key alone."""
+    """Seeds the global random numbers that functions may use, from the sample's key only."""
     words = np.random.SeedSequence(key).generate_state(8)
     random.seed(int.from_bytes(words.tobytes(), "little"))
     np.random.seed(words)  # noqa: NPY002 - the legacy generator is the one that such functions use
@@ -143,7 +143,7 @@ def seed_everything(key: tuple[int, ...], functions: tuple[Any, ...]) -> None:
     if torch is not None:
         torch.default_generator.manual_seed(number >> 1)
     for function in functions:
-        # albumentations has generators of its own.
+        # albumentations has its own generators.
         own = getattr(function, "set_random_seed", None)
         if callable(own):
             own(int(words[7]))
@@ -157,7 +157,7 @@ def turned(array: Array, layout: str, wanted: str) -> Array:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is torch's."""
+    """Whether it is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -168,7 +168,7 @@ def is_pil(value: Any) -> bool:
 
 
 def of_pil(image: Any) -> Array:
-    """A PIL image as an array; palettes and bits as the colours that they stand for."""
+    """A PIL image as an array; palettes and bits are converted to their colours."""
     return np.array(image.convert({"P": "RGB", "1": "L"}.get(image.mode, image.mode)))
 
 
@@ -177,7 +177,9 @@ def plain(tensor: Any) -> Array:
     torch = sys.modules["torch"]
     tensor = tensor.detach().cpu().as_subclass(torch.Tensor)
     if tensor.dtype == torch.bfloat16:
-        raise TypeError("a tensor of bfloat16 was given back, which NumPy lacks; convert it, or do so in batch_map=")
+        raise TypeError(
+            "the function returned a tensor of bfloat16, which NumPy does not have; convert it in batch_map="
+        )
     array: Array = np.ascontiguousarray(tensor.numpy())
     return array
 
@@ -186,7 +188,7 @@ def _pil(array: Array) -> Any:
     from PIL import Image  # noqa: PLC0415 - optional, imported only where used
 
     if array.dtype != np.uint8:
-        raise TypeError(f"PIL images hold bytes, but the image is {array.dtype} here")
+        raise TypeError(f"PIL images have bytes, but the image is {array.dtype} here")
     return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
 
 

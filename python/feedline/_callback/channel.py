@@ -1,7 +1,8 @@
 """Messages between the loader and one worker process.
 
-Small things go through a socket. Large arrays are copied into memory that both ends have mapped (Linux: a file without
-a name, which cannot be left behind) and only their places go through the socket. One message at a time, either way.
+Small things are sent through a socket. Large arrays are copied into memory that both ends have mapped (Linux: a file
+without a name, which cannot be left behind) and only their offsets are sent. One message at a time, in either
+direction.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = ["Channel", "dumps", "ends"]
 HEADER = struct.Struct("<QI?")
 LENGTH = struct.Struct("<Q")
 IN_BAND = 1 << 16
-"""Buffers below this are not worth the mapping."""
+"""Smaller buffers are not worth the mapping."""
 ALIGNED = 64
 
 
 def dumps(value: Any) -> bytes:
-    """A pickle of what the user gave, functions of scripts and notebook cells by value."""
+    """A pickle of the user's objects; functions of scripts and notebook cells by value."""
     try:
         import cloudpickle  # noqa: PLC0415 - only where functions are sent
     except ImportError:
@@ -39,7 +40,7 @@ def dumps(value: Any) -> bytes:
 
 def _plainly(value: Any) -> bytes:
     class Watching(pickle.Pickler):
-        """Names in `__main__` are not there in a worker, which runs no script."""
+        """Refuses names in `__main__`, which do not exist in a worker, because it runs no script."""
 
         def reducer_override(self, item: Any) -> Any:
             if getattr(item, "__module__", None) == "__main__" and hasattr(item, "__qualname__"):
@@ -52,7 +53,7 @@ def _plainly(value: Any) -> bytes:
 
 
 def ends() -> tuple[Channel, tuple[int, ...]]:
-    """The loader's end of a new channel, and the file descriptors that make the other one."""
+    """The loader's end of a new channel, and the file descriptors of the other end."""
     here, there = socket.socketpair()
     files = [_memory(), _memory()]
     numbers = (there.detach(), *(() if None in files else (int(files[1] or 0), int(files[0] or 0))))
@@ -67,7 +68,7 @@ def _memory() -> int | None:
 
 
 class Channel:
-    """One end."""
+    """One end of a channel."""
 
     def __init__(self, link: socket.socket, outbox: int | None = None, inbox: int | None = None) -> None:
         self.link = link
@@ -76,7 +77,7 @@ class Channel:
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Channel:
-        """The end that these file descriptors make."""
+        """The end that uses these file descriptors."""
         return cls(socket.socket(fileno=numbers[0]), *numbers[1:])
 
     def send(self, message: Any) -> None:
@@ -85,7 +86,7 @@ class Channel:
         self.send_pickled(pickle.dumps(message, protocol=5, buffer_callback=buffers.append), buffers)
 
     def send_pickled(self, data: bytes, buffers: Sequence[pickle.PickleBuffer] = ()) -> None:
-        """The same for what is pickled already."""
+        """Sends a message that is already pickled."""
         views = [buffer.raw() for buffer in buffers]
         lengths = [view.nbytes for view in views]
         shared = self._outbox is not None and sum(lengths) > IN_BAND and self._outbox.put(views)
@@ -120,12 +121,12 @@ class Channel:
         return room
 
     def hang_up(self) -> None:
-        """Wakes both sides: neither gets another message. Works although a forked process may hold the socket too."""
+        """Wakes both sides: neither gets another message. Works even if a forked process has the socket open too."""
         with contextlib.suppress(OSError):  # the other side may have been faster
             self.link.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Releases all resources."""
         self.link.close()
         for shared in (self._outbox, self._inbox):
             if shared is not None:
@@ -133,7 +134,7 @@ class Channel:
 
 
 class _Shared:
-    """Mapped memory that grows with what it has to hold."""
+    """Mapped memory that grows as needed."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -156,7 +157,7 @@ class _Shared:
         return True
 
     def take(self, lengths: Sequence[int]) -> list[bytearray]:
-        """Copies buffers out: the next message may overwrite them."""
+        """Copies buffers out, because the next message may overwrite them."""
         taken, at = [], 0
         with memoryview(self._mapped(sum(map(_room, lengths)))) as room:
             for length in lengths:

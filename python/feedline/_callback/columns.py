@@ -1,4 +1,4 @@
-"""Batches into rows for functions, and their results into columns again."""
+"""Splits batches into rows for functions, and joins their results into columns again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from feedline.errors import DataError
 __all__ = ["Made", "joined", "picked", "rows_of"]
 
 Made = tuple[int, Sequence[tuple[Any, ...]]]
-"""What the engine gives: rows, and (name, meaning, elements, offsets, shapes) of each column."""
+"""A batch of the engine: rows, and (name, meaning, elements, offsets, shapes) of each column."""
 
 NUMBERS = "biufc"
 """Kinds of NumPy types that can be stacked into a tensor."""
 
 
 def rows_of(made: Made, wanted: Sequence[str] | None) -> list[dict[str, Any]]:
-    """One dict per sample: the wanted columns and `index`."""
+    """One dict per sample: the requested columns and `index`."""
     keep = None if wanted is None else {*wanted, "index"}
     columns = {column[0]: _values(*column[1:]) for column in made[1] if keep is None or column[0] in keep}
     return [{name: values[row] for name, values in columns.items()} for row in range(made[0])]
@@ -30,7 +30,7 @@ def rows_of(made: Made, wanted: Sequence[str] | None) -> list[dict[str, Any]]:
 def _values(meaning: str, elements: Any, offsets: Any, shapes: Any) -> Sequence[Any]:
     array = np.asarray(elements)
     if offsets is None:
-        # Numbers as Python has them, arrays as views of the batch.
+        # Numbers as Python numbers, arrays as views of the batch.
         return array.tolist() if array.ndim == 1 else list(array)
     bounds = np.asarray(offsets).tolist()
     pieces = [array[low:high] for low, high in pairwise(bounds)]
@@ -45,7 +45,7 @@ def _values(meaning: str, elements: Any, offsets: Any, shapes: Any) -> Sequence[
 
 
 def picked(made: Made, places: Sequence[tuple[Made, int]]) -> Made:
-    """A batch of these rows, each of `made` or of another batch with the same columns."""
+    """A batch of these rows, each from `made` or from another batch with the same columns."""
     return len(places), [_picked(at, column, places) for at, column in enumerate(made[1])]
 
 
@@ -64,9 +64,9 @@ def _picked(at: int, column: tuple[Any, ...], places: Sequence[tuple[Made, int]]
 
 
 def joined(made: Made, rows: Sequence[Mapping[str, Any]], *, whole: bool, images: Sequence[str]) -> Made:
-    """The batch of these rows. `whole`: they are all there is; otherwise they replace columns of the batch.
+    """The batch of these rows. `whole`: they are all columns; otherwise they replace columns of the batch.
 
-    Columns of `images` are in the loader's form; all others are as the functions gave them.
+    Columns of `images` are in the loader's form; all others are as the functions returned them.
     """
     if not whole:
         new = {name: _column(name, rows, image=True) for name in rows[0] if name != "index"}
@@ -80,8 +80,8 @@ def _column(name: str, rows: Sequence[Mapping[str, Any]], *, image: bool) -> tup
     odd = next((row for row in rows if name not in row), None)
     if odd is not None:
         raise DataError(
-            f"field '{name}': the function gave it for sample {rows[0].get('index')}, but not for {odd.get('index')}\n"
-            "hint: give every sample the same fields, None where there is nothing"
+            f"field '{name}': returned for sample {rows[0].get('index')}, but not for {odd.get('index')}\n"
+            "hint: return the same fields for every sample, None for a missing value"
         )
     values = [row[name] for row in rows]
     meaning = "numbers" if image else "plain"
@@ -93,7 +93,7 @@ def _column(name: str, rows: Sequence[Mapping[str, Any]], *, image: bool) -> tup
     try:
         arrays = _arrays(values)
     except OverflowError:
-        return name, "list", values, None, None  # an integer that no machine type holds
+        return name, "list", values, None, None  # an integer that fits no machine type
     if any(array.dtype.kind not in NUMBERS for array in arrays):
         return name, "list", values, None, None
     return name, meaning, *_elements(name, rows, arrays)
@@ -102,7 +102,7 @@ def _column(name: str, rows: Sequence[Mapping[str, Any]], *, image: bool) -> tup
 def _arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     if any(isinstance(value, (np.ndarray, np.generic)) for value in values):
         return [np.asarray(value) for value in values]
-    # Python's own numbers: whole numbers and fractions in one column are fractions.
+    # Python's own numbers: a column of integers and floats becomes floats.
     together = np.array(values)
     if together.dtype.kind == "O" or together.dtype == np.uint64:
         raise OverflowError
@@ -110,15 +110,15 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
 
 
 def _elements(name: str, rows: Sequence[Mapping[str, Any]], arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
-    """Elements, offsets and shapes of one column: dense if all rows agree."""
+    """Elements, offsets and shapes of one column: dense if all rows have the same shape."""
     odd = next((row for row, array in zip(rows, arrays, strict=True) if array.dtype != arrays[0].dtype), None)
     if odd is not None:
         kinds = ", ".join(sorted({str(array.dtype) for array in arrays}))
         first, other = rows[0].get("index"), odd.get("index")
         raise DataError(
-            f"field '{name}': the function gave arrays of different types ({kinds}), as in samples {first} and "
+            f"field '{name}': the function returned arrays of different types ({kinds}), as in samples {first} and "
             f"{other}\n"
-            "hint: give every sample the same type, as with array.astype(np.float32)"
+            "hint: return the same type for every sample, as with array.astype(np.float32)"
         )
     if len({array.shape for array in arrays}) == 1:
         return np.stack(arrays), None, None

@@ -1,7 +1,7 @@
-"""Those who run the functions: threads of the loader, each with a worker process of its own or none.
+"""Threads of the loader that run the functions, each with its own worker process or without one.
 
-A thread with a process hands it one piece of work at a time. If the process ends in the middle, another takes its place
-and the work is done again, sample by sample, so that one that ends its process again and again can be named.
+A thread with a process gives it one piece of work at a time. If the process ends in the middle, another replaces it
+and the work is repeated, sample by sample, so that a sample that ends its process repeatedly can be named.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ _LOG = logging.getLogger("feedline")
 ENDS_PER_SAMPLE = 3
 """A sample whose function ended this many processes is bad."""
 STARTS = 3
-"""A process that cannot be started is tried this often."""
+"""How often starting a process is tried."""
 SOON_SECONDS = 3.0
 PATIENCE_SECONDS = 5.0
-"""Threads that have not ended this long after they were told to are left behind."""
+"""How long ending threads are waited for before they are abandoned."""
 
 Rows = Sequence[dict[str, Any]]
 Results = list[Any]
 
 
 class Closed(Exception):  # noqa: N818 - never seen outside
-    """Nobody wants the work any more."""
+    """The work is no longer wanted."""
 
 
 class Place:
-    """Where one thread has its functions run: here."""
+    """Runs the functions of one thread: in the thread itself."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
 
     def run(self, epoch: int, rows: Rows) -> Results:
         """Results of these samples, in order."""
-        # Global random numbers are everybody's here; they cannot be set for one sample.
+        # Global random numbers are shared by all threads; they cannot be seeded for one sample.
         return self.program.run(epoch, rows, seeded=False)
 
     def close(self) -> None:
-        """Stops whatever can be stopped, from another thread."""
+        """Stops what can be stopped; called from another thread."""
 
     def end(self) -> None:
-        """Gives everything back."""
+        """Releases all resources."""
 
 
 class ProcessPlace(Place):
-    """In a worker process."""
+    """Runs the functions in a worker process."""
 
     def __init__(self, program: Program, starter: Starter) -> None:
         super().__init__(program)
@@ -69,7 +69,7 @@ class ProcessPlace(Place):
         self._lock = threading.Lock()
 
     def run(self, epoch: int, rows: Rows) -> Results:
-        """Results of these samples, whatever becomes of processes on the way."""
+        """Results of these samples, even if processes end meanwhile."""
         try:
             return self._ask(epoch, rows)
         except (EOFError, OSError):
@@ -116,18 +116,18 @@ class ProcessPlace(Place):
         raise AssertionError
 
     def _mourn(self) -> str:
-        """Puts a process that has ended away, and says how it ended."""
+        """Cleans up after a process that has ended, and returns how it ended."""
         with self._lock:
             worker, self._worker = self._worker, None
         status = worker.end() if worker is not None else None
         if self._closed:
             raise Closed
         why = _in_words(status)
-        _LOG.warning("a worker process of map or T.Python ended (%s); another takes its place", why)
+        _LOG.warning("a worker process of map or T.Python ended (%s); another replaces it", why)
         return why
 
     def close(self) -> None:
-        """Ends the process; a thread that waits for it hears."""
+        """Ends the process; a waiting thread notices."""
         self._closed = True
         with self._lock:
             if self._worker is not None:
@@ -151,7 +151,7 @@ def _in_words(status: int | None) -> str:
 
 
 class Crew:
-    """The threads, and the queue they take their work from."""
+    """The threads, and the queue of their work."""
 
     def __init__(self, count: int, place: Callable[[], Place], starter: Starter | None) -> None:
         self._work: queue.SimpleQueue[Callable[[Place], None] | None] = queue.SimpleQueue()
@@ -166,25 +166,25 @@ class Crew:
             thread.start()
 
     def submit(self, work: Callable[[Place], None]) -> None:
-        """Has one of them do this, in the order of submission."""
+        """Has one of them run this, in the order of submission."""
         self._work.put(work)
 
     def close(self) -> None:
-        """Ends them, promptly whatever they are at."""
+        """Ends them promptly, whatever they are doing."""
         if self._process != os.getpid():
-            return  # threads and workers are another process's
+            return  # threads and workers belong to another process
         for place in self._places:
             place.close()
         for _ in self._threads:
             self._work.put(None)
         self._join(SOON_SECONDS)
         if self._starter is not None:
-            # Whoever still waits for a process to begin need not.
+            # Threads that wait for a process to start can stop waiting.
             self._starter.abort()
         self._join(PATIENCE_SECONDS)
         late = [thread.name for thread in self._threads if thread.is_alive()]
         if late:
-            _LOG.warning("a function is still running in %s; its thread is left behind", ", ".join(late))
+            _LOG.warning("a function is still running in %s; its thread is abandoned", ", ".join(late))
         if self._starter is not None:
             self._starter.close()
 
@@ -196,7 +196,7 @@ class Crew:
 
 
 def _live(work: queue.SimpleQueue[Callable[[Place], None] | None], place: Place) -> None:
-    """The life of one thread."""
+    """Main loop of one thread."""
     while (task := work.get()) is not None:
         try:
             task(place)

@@ -1,4 +1,4 @@
-"""Functions and their parameters as short words, for saved states: the same in every process and on every machine."""
+"""Functions and their parameters as short texts, for saved states: the same in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 __all__ = ["in_words"]
 
 Around = tuple[Any, ...]
-"""The objects that hold the one looked at, from the outside in."""
+"""The objects that contain the current one, from the outside in."""
 
 DEEPEST = 24
-"""Objects nested deeper than this count by their type alone."""
+"""Objects nested deeper than this are represented by their type only."""
 
 
 def in_words(function: Any) -> str:
-    """Name for people, digest of code and parameters for certainty."""
+    """Name for people, and digest of code and parameters for exact comparison."""
     named = function.func if isinstance(function, partial) else function
     owner = named if hasattr(named, "__qualname__") else type(named)
     digest = hashlib.blake2b(digest_size=6)
@@ -34,14 +34,14 @@ def in_words(function: Any) -> str:
 
 
 def _words(value: Any, around: Around) -> list[bytes]:
-    """What tells a value apart: never an address, never an order that differs from run to run."""
+    """What identifies a value: never an address, never an order that differs from run to run."""
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return [type(value).__name__.encode(), repr(value).encode("utf-8", "surrogatepass")]
     if isinstance(value, (bytes, bytearray)):
         return [b"bytes", bytes(value)]
     kind = _name(type(value))
     if len(around) > DEEPEST or any(value is outer for outer in around) or _draws(value):
-        # A generator's state is nothing that the user chose; what holds itself would never end.
+        # A generator's state is not chosen by the user; an object that contains itself would never end.
         return [kind]
     return [kind, *_inside(value, (*around, value))]
 
@@ -96,7 +96,7 @@ def _object(value: Any, around: Around) -> list[bytes]:
         return []
     if isinstance(parts, str):
         return [parts.encode()]
-    # Maker, arguments, state, list items, dict items.
+    # Constructor, arguments, state, list items, dict items.
     known = [list(part) if at > 2 and part is not None else part for at, part in enumerate(parts[:5])]  # noqa: PLR2004
     return [word for part in known for word in _words(part, around)]
 

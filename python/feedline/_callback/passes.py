@@ -1,4 +1,4 @@
-"""Passes over an epoch that make batches ahead of the consumer: they look like the engine's own."""
+"""Passes over an epoch that make batches ahead of the consumer, with the interface of the engine's own."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["Ahead", "BatchMap", "Finished", "Item", "python_rows"]
 
 SUBSTITUTES = 16
-"""A bad sample's row is offered to this many substitutes, as in the engine."""
+"""Number of substitutes tried for a bad sample, as in the engine."""
 PATIENCE_SECONDS = 5.0
 BATCH_STREAM = 0x6261746368
-"""Keeps the random numbers of `batch_map` apart from all others."""
+"""Separates the random numbers of `batch_map` from all others."""
 
 
 class Item:
-    """A batch on its way: ready at once unless somebody works on it."""
+    """A batch in progress; it is ready at once unless it is being worked on."""
 
     def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
         self.value = value
@@ -46,21 +46,21 @@ class Item:
         return True
 
     def result(self) -> Any:
-        """What the consumer gets."""
+        """The consumer's batch."""
         if self.error is not None:
             raise self.error
         return self.value
 
 
 class Finished:
-    """A batch that is what the user gets already."""
+    """A batch that is already in the user's form."""
 
     def __init__(self, batch: Any) -> None:
         self.batch = batch
 
 
 class _State:
-    """What the producing thread and the consumer share. It knows nothing of the pass, so that a pass can be dropped."""
+    """State shared by the producing thread and the consumer. It does not refer to the pass, which can be dropped."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -76,7 +76,7 @@ class _State:
 
 
 class Ahead:
-    """One pass: a thread takes batches from `source`, the consumer gets what `begin` makes of each, in order."""
+    """One pass: a thread takes batches from `source` and applies `begin`; the consumer gets the results in order."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Ahead:
         self._doing = doing
         self._rest = rest
         self.over = False
-        """Whether the last batch was delivered, or nobody wants it."""
+        """Whether the last batch was delivered, or the pass was closed."""
         self._state = _State()
         self._thread = threading.Thread(
             target=_produce, args=(source, depth, begin, self._state), name="feedline-ahead", daemon=True
@@ -105,12 +105,12 @@ class Ahead:
         return len(self._source)
 
     def next(self) -> Any:
-        """The next batch, or `None` at the end. A batch that does not come in time is not lost: ask again."""
+        """The next batch, or `None` at the end. A batch that is not ready in time is not lost: call again."""
         item = self._wait()
         try:
             result = item.result()
         except DataError:
-            # This batch is lost; the one after it can still be asked for. All other errors stay.
+            # This batch is lost; the one after it can still be requested. All other errors stay.
             self._taken()
             raise
         if result is None:
@@ -131,7 +131,7 @@ class Ahead:
                 if left is not None and left <= 0:
                     raise LoaderTimeoutError(
                         f"no batch within {self._timeout} s: {self._doing}\n"
-                        "hint: the batch is not lost, next() goes on waiting for it; or give timeout= more time"
+                        "hint: the batch is not lost, next() waits for it again; or increase timeout="
                     )
                 state.changed.wait(left)
             return state.items[0]
@@ -151,7 +151,7 @@ class Ahead:
 
 
 def _stop(state: _State, source: Any) -> None:
-    if state.process == os.getpid():  # after a fork, locks may be held by threads that are not there
+    if state.process == os.getpid():  # after a fork, locks may be held by threads that do not exist
         state.close()
         source.close()
 
@@ -171,11 +171,11 @@ def _produce(source: Any, depth: int, begin: Callable[[Any, _State], Item], stat
             if not state.closed:
                 state.items.append(found[0])
                 state.changed.notify_all()
-        del found  # not to be held while waiting for room
+        del found  # not kept while waiting
 
 
 def _found(source: Any, begin: Callable[[Any, _State], Item], state: _State) -> tuple[Item, bool] | None:
-    """The next batch and whether it is the last; `None` if the source lost patience: the consumer has its own clock."""
+    """The next batch and whether it is the last; `None` if the source timed out: the consumer has its own timeout."""
     try:
         made = source.next()
         return (Item(), True) if made is None else (begin(made, state), False)
@@ -186,7 +186,7 @@ def _found(source: Any, begin: Callable[[Any, _State], Item], state: _State) -> 
 
 
 class _Rows(Item):
-    """A batch whose samples are with the crew."""
+    """A batch whose samples are being processed by the crew."""
 
     def __init__(self, made: Made, core: _feedline.Epoch, program: Program, state: _State) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class _Rows(Item):
         return self._left == 0 or self.error is not None
 
     def work(self, place: Place, epoch: int, first: int, last: int, *, replace: bool) -> None:
-        """Has rows `first` to `last` made; runs in a thread of the crew."""
+        """Makes rows `first` to `last`; runs in a thread of the crew."""
         if self._state.closed or self.error is not None:
             return
         error: BaseException | None = None
@@ -233,7 +233,7 @@ class _Rows(Item):
         *,
         replace: bool,
     ) -> Any:
-        """A row's result, its substitute's, or `None` for a row without."""
+        """A row's result, its substitute's, or `None` for an empty row."""
         first = int(self.rows[row]["index"])
         sample, tries = first, 0
         while isinstance(result, Bad):
@@ -279,7 +279,7 @@ class _Rows(Item):
 
 
 class _Substitute:
-    """The result for a sample that took another's row, and the engine's batch of it."""
+    """The result for a substitute, and the engine's batch with it."""
 
     def __init__(self, made: Made, result: Any) -> None:
         self.made = made
@@ -289,7 +289,7 @@ class _Substitute:
 def python_rows(
     crew: Crew, program: Program, core: Any, epoch: int, *, parts: int, replace: bool
 ) -> Callable[..., Item]:
-    """What [`Ahead`][] does with a batch of the engine: cuts it into `parts` pieces of work for the crew."""
+    """The function that [`Ahead`][] applies to the engine's batches: cuts each into `parts` pieces for the crew."""
 
     def begin(made: Made, state: _State) -> Item:
         item = _Rows(made, core, program, state)
@@ -304,7 +304,7 @@ def python_rows(
 
 @dataclass(frozen=True)
 class BatchMap:
-    """A function of whole batches, and what it needs to know of the pass."""
+    """A function applied to whole batches, with what it needs to know of the pass."""
 
     call: Call
     convert: Callable[[Any], Any]
@@ -312,11 +312,11 @@ class BatchMap:
     rank: int
     epoch: int
     first: int
-    """Samples of the epoch before this pass, over all ranks."""
+    """Number of samples of the epoch before this pass, over all ranks."""
     global_batch: int
 
     def begin(self) -> Callable[..., Item]:
-        """What [`Ahead`][] does with a batch: makes it what the user asked for and calls the function."""
+        """The function that [`Ahead`][] applies to each batch: converts it and calls the user's function."""
         numbers = count()
 
         def begin(made: Made, _: _State) -> Item:

@@ -1,4 +1,4 @@
-"""A loader's knobs → what the engine does, and what Python does."""
+"""Divides a loader's knobs between the engine and Python."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Views = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What Python does for one loader."""
+    """The work of Python for one loader."""
 
     program: Program | None
     batch_map: Call | None
     pixels: list[str]
-    """Columns that the engine hands over as 8-bit pixels."""
+    """Columns that the engine passes on as 8-bit pixels."""
     threads: bool
 
 
 def leading(ops: Any) -> list[Any]:
-    """The part of a list of transforms that comes before the first function."""
+    """The part of a list of transforms before the first function."""
     listed = _listed(ops)
     return listed[: next((at for at, op in enumerate(listed) if isinstance(op, Python)), len(listed))]
 
 
 def plan(knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence[str]) -> Plan | None:
-    """Everything checked, or `None` if there is nothing to do for Python. `images` are the decoded image fields."""
+    """The checked plan, or `None` if there is nothing to do in Python. `images` are the decoded image fields."""
     whole = None if knobs["map"] is None else call_of("map", knobs["map"], knobs["as_"])
     batches = None if knobs["batch_map"] is None else call_of("batch_map", knobs["batch_map"], None)
     lists = _columns(by_field, images)
@@ -51,7 +51,7 @@ def plan(knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence
     numbers = _view_numbers(lists)
     chains = []
     for name in chosen if whole is None else lists:
-        # Columns with functions draw as ever; others have no functions that could draw.
+        # Columns with functions draw as usual; others have no functions that could draw.
         stream = chosen.index(name) if name in chosen else 0
         chains.append(_Lister(name, numbers[name], knobs, whole).chain(lists[name][2], stream))
     program = Program(int(knobs["seed"]), tuple(chains), whole, views)
@@ -63,12 +63,14 @@ def plan(knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence
 
 def _check_knobs(knobs: Mapping[str, Any], *, python: bool) -> None:
     if knobs["as_"] is not None and knobs["map"] is None:
-        raise OptionError("as_: says what images are for map=, and there is none; T.Python has its own as_=")
+        raise OptionError("as_: is the form of images for map=, and there is no map=; T.Python has its own as_=")
     if knobs["map_workers"] not in (None, "processes", "threads"):
         raise OptionError(f"map_workers: {knobs['map_workers']!r} is none of None, 'processes', 'threads'")
     if python and (isinstance(knobs["dtype"], Mapping) or knobs["mode"] not in (None, "RGB")):
         knob = "dtype" if isinstance(knobs["dtype"], Mapping) else "mode"
-        raise OptionError(f"{knob}: functions in Python get red, green and blue bytes, and one dtype comes after them")
+        raise OptionError(
+            f"{knob}: functions in Python get red, green and blue bytes, and all images have one dtype after them"
+        )
     if python and knobs["dtype"] == "bfloat16":
         reason = "dtype: functions in Python get NumPy arrays, and NumPy has no bfloat16"
         raise OptionError(f"{reason}\nhint: dtype='float32', and batch_map=fn to convert whole batches")
@@ -96,7 +98,7 @@ def _warn_of_globals(program: Program) -> None:
     shared = next((call.function for call in calls if call.foreign), None)
     if shared is not None:
         warnings.warn(
-            f"map_workers: {type(shared).__name__} draws from random numbers that all threads share, so that its "
+            f"map_workers: {type(shared).__name__} draws from random numbers that all threads share, so its "
             "results depend on timing; map_workers='processes' seeds them for every sample",
             stacklevel=6,
         )
@@ -156,7 +158,7 @@ class _Lister:
         return Chain(self._column, stream, tuple(steps), raw, self._ops([], len(ops), raw=False), ends_raw)
 
     def _segments(self, ops: list[Any]) -> list[tuple[str, Any, int]]:
-        """Runs of engine transforms, and functions between them; the first is always a run, perhaps an empty one."""
+        """Runs of engine transforms, and functions between them; the first is always a run, which may be empty."""
         segments: list[tuple[str, Any, int]] = [("ops", [], 0)]
         for place, op in enumerate(ops):
             if isinstance(op, Python):
@@ -169,7 +171,7 @@ class _Lister:
         return segments
 
     def _raw(self, after: Sequence[tuple[str, Any, int]], *, normalised: bool) -> bool:
-        """Whether a run of transforms must give 8-bit pixels to what comes after it."""
+        """Whether a run of transforms must return 8-bit pixels for the next step."""
         later = any(kind == "ops" for kind, _, _ in after)
         if later and normalised:
             raise OptionError(f"transforms: {self._column}: Normalize must come last, and once")
@@ -177,7 +179,7 @@ class _Lister:
         calls += [self._whole] if self._whole is not None else []
         if normalised and any(call.form == "pil" for call in calls):
             raise OptionError(
-                f"transforms: {self._column}: PIL images hold bytes, but Normalize makes floats\n"
+                f"transforms: {self._column}: PIL images have bytes, but Normalize returns floats\n"
                 "hint: put T.Python before T.Normalize, or use as_='torch'"
             )
         return later or (not normalised and any(call.pixels for call in calls))

@@ -1,4 +1,4 @@
-"""What happens to a sample in Python: functions of the user's, and the engine's transforms between them.
+"""The work on a sample in Python: the user's functions, and the engine's transforms between them.
 
 Plain data, made once by the loader and sent to every worker. [`Program.run`][] is the whole work of a worker.
 """
@@ -21,7 +21,7 @@ from .calls import IMAGE_DIMENSIONS, Call, is_pil, is_tensor, of_pil, plain, see
 __all__ = ["Bad", "Chain", "Ops", "Program"]
 
 MAP_STREAM = 0x6D6170
-"""Keeps the random numbers of `map` apart from those of any view."""
+"""Separates the random numbers of `map` from those of any view."""
 RGB = 3
 
 
@@ -33,13 +33,13 @@ class Ops:
     spec: str
     view: int
     place: int
-    """How many transforms of the list come before."""
+    """Number of transforms of the list before these."""
     dtype: str
     memory_format: str
 
     @cached_property
     def made(self) -> Any:
-        """The engine's side of it."""
+        """The engine's object."""
         return _feedline.ImageOps(self.column, self.spec, self.view, self.place, self.dtype, self.memory_format)
 
     @property
@@ -51,7 +51,7 @@ class Ops:
         return {name: value for name, value in self.__dict__.items() if name != "made"}
 
     def apply(self, image: Any, layout: str | None, origin: tuple[int, int, int]) -> Any:
-        """An image that a function gave back, through the transforms."""
+        """Applies the transforms to an image that a function returned."""
         if not isinstance(image, np.ndarray) or image.ndim != IMAGE_DIMENSIONS or image.dtype != np.uint8:
             shown = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
             raise TypeError(f"the transforms after T.Python take 8-bit images, not {shown}")
@@ -66,18 +66,18 @@ class Ops:
 
 @dataclass(frozen=True)
 class Chain:
-    """What happens to one image column."""
+    """The steps for one image column."""
 
     column: str
     view: int
-    """Keeps the random numbers of several columns apart."""
+    """Separates the random numbers of several columns."""
     steps: tuple[Call | Ops, ...]
     raw: bool
-    """Whether the engine hands over 8-bit rows, columns, channels instead of the loader's own form."""
+    """Whether the engine passes on 8-bit rows, columns, channels instead of the loader's own form."""
     finish: Ops
-    """Pixels to the loader's own form."""
+    """Converts pixels to the loader's own form."""
     ends_raw: bool
-    """Whether what the last step was given were such pixels."""
+    """Whether the input of the last step was such pixels."""
 
     def run(self, image: Any, key: tuple[int, int, int], *, seeded: bool) -> tuple[Any, str | None]:
         """The image after all steps, and the order of its dimensions."""
@@ -101,7 +101,7 @@ class Chain:
         return "hwc" if self.raw else self.finish.layout
 
     def end(self, value: Any, layout: str | None, key: tuple[int, int, int]) -> Any:
-        """The image as it stands in the batch: pixels that are still pixels get the loader's form."""
+        """The image as it is in the batch: 8-bit pixels are converted to the loader's form."""
         if not isinstance(value, np.ndarray) or value.ndim != IMAGE_DIMENSIONS or layout is None:
             return plain_value(value)
         if not self.ends_raw or value.dtype != np.uint8:
@@ -109,7 +109,7 @@ class Chain:
         if value.shape[2 if layout == "hwc" else 0] == RGB:
             return self.finish.apply(value, layout, key)
         array = turned(value, layout, self.finish.layout)
-        # Grey or with alpha: not the engine's, but scaled as it does.
+        # Grey or with alpha: the engine does not support it, but it is scaled in the same way.
         return array if self.finish.dtype == "uint8" else (array * np.float32(1 / 255)).astype(self.finish.dtype)
 
 
@@ -132,7 +132,7 @@ class Program:
     """Columns that are views: field and view of each."""
 
     def columns(self) -> list[str] | None:
-        """Columns it needs; `None` for all."""
+        """Columns that it needs; `None` for all."""
         return None if self.map is not None else [chain.column for chain in self.chains]
 
     def functions(self) -> list[Any]:
@@ -141,7 +141,7 @@ class Program:
         return [call.function for call in (*calls, *((self.map,) if self.map is not None else ()))]
 
     def run(self, epoch: int, rows: Sequence[dict[str, Any]], *, seeded: bool) -> list[dict[str, Any] | Bad]:
-        """Samples through the functions. A failure is a result, not an exception."""
+        """Runs the functions on samples. A failure is a result, not an exception."""
         return [self._sample(epoch, row, seeded=seeded) for row in rows]
 
     def _sample(self, epoch: int, row: dict[str, Any], *, seeded: bool) -> dict[str, Any] | Bad:
@@ -174,7 +174,7 @@ class Program:
         result = call.whole(self._nested(given), np.random.default_rng(drawn))
         if not isinstance(result, Mapping):
             hint = "; did it forget to return the sample?" if result is None else ""
-            raise TypeError(f"map must give a dict of fields, but gave a {type(result).__name__}{hint}")
+            raise TypeError(f"map must return a dict of fields, but returned a {type(result).__name__}{hint}")
         chains = {chain.column: chain for chain in self.chains}
         made = {}
         for name, value in self._flat(result).items():
@@ -204,20 +204,20 @@ class Program:
 
 
 def plain_value(value: Any) -> Any:
-    """A result as it crosses processes: no torch, no PIL."""
+    """A result that can be sent between processes: no torch, no PIL."""
     if is_tensor(value):
         return plain(value)
     if is_pil(value):
         return of_pil(value)
     if isinstance(value, np.ndarray):
-        # A subclass or a foreign byte order is of no use to whoever gets the batch.
+        # The receiver cannot use a subclass or a foreign byte order.
         value = np.ascontiguousarray(value)
         return value.astype(value.dtype.newbyteorder("=")) if not value.dtype.isnative else value
     return value
 
 
 def _reason(error: BaseException) -> str:
-    """The error with its traceback, without the frames of this package; its bare reason if it is the engine's."""
+    """The error with its traceback, without the frames of this package; only the reason if it is the engine's."""
     own = getattr(error, "reason", None)
     if isinstance(own, str):
         return own

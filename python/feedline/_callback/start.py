@@ -1,7 +1,7 @@
-"""Worker processes: how they begin and end.
+"""Starts and ends worker processes.
 
-Not by `multiprocessing`, whose `spawn` and `forkserver` run the user's script again (a script without a main guard
-would start itself over and over) and which refuses workers of workers.
+`multiprocessing` is not used: its `spawn` and `forkserver` run the user's script again (a script without a main guard
+would start itself over and over), and it refuses workers of workers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .worker import ANSWER, FORK, REQUEST, STATUS, flush, quiet, work
 __all__ = ["Starter", "Worker"]
 
 PATIENCE_SECONDS = 2.0
-"""A worker that has not ended this long after it was told to is killed."""
+"""How long an ending worker is waited for before it is killed."""
 
 
 class Worker:
-    """One process, seen from the loader."""
+    """One process, as seen by the loader."""
 
     def __init__(self, channel: Channel, pid: int, starter: Starter) -> None:
         self.channel = channel
@@ -39,7 +39,7 @@ class Worker:
         self._starter = starter
 
     def end(self) -> int | None:
-        """Ends it and says with what it ended: a signal's number negative, as `subprocess` does."""
+        """Ends it and returns its status: negative for a signal, as in `subprocess`."""
         self.channel.hang_up()
         status = self._starter.ended(self.pid)
         self.channel.close()
@@ -59,7 +59,7 @@ class Starter:
         self._aborted = False
 
     def start(self) -> Worker:
-        """A new worker. It has not said yet whether it could load the program."""
+        """A new worker. It has not reported yet whether it could load the program."""
         channel, numbers = ends()
         try:
             pid = {"fork": self._fork, "spawn": self._spawn}.get(self._method, self._ask_server)(channel, numbers)
@@ -92,7 +92,7 @@ class Starter:
                 try:
                     return int(self._request(FORK, files=numbers)[0])
                 except (OSError, EOFError):  # noqa: PERF203 - twice at most
-                    # Somebody killed the server; it is as easily started anew as a worker.
+                    # The server was killed; it is started again like a worker.
                     self._stop_server()
                     if attempt == 1 or self._aborted:
                         raise
@@ -112,7 +112,7 @@ class Starter:
         return ANSWER.unpack(self._server[1]._exactly(ANSWER.size))  # noqa: SLF001 - the other half of this package
 
     def ended(self, pid: int) -> int | None:
-        """Waits for the end of a worker that was told to end, and kills one that does not hear."""
+        """Waits for the end of a worker, and kills it if it does not react."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             late = time.monotonic() > deadline
@@ -155,7 +155,7 @@ class Starter:
             process.wait()
 
     def abort(self) -> None:
-        """Whoever waits for a process to begin gets an error. Takes no lock: they hold it."""
+        """Makes everyone who waits for a starting process get an error. Takes no lock: they hold it."""
         self._aborted = True
         server = self._server
         if server is not None:
@@ -165,7 +165,7 @@ class Starter:
             process.kill()
 
     def close(self) -> None:
-        """Ends what is not a worker itself."""
+        """Ends everything except the workers themselves."""
         with self._lock:
             self._stop_server()
 
@@ -182,7 +182,7 @@ def _forked_status(pid: int, *, kill: bool) -> int | None:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """A process started inside does not hear Ctrl-C until it says so."""
+    """A process started inside ignores Ctrl-C until it decides otherwise."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

@@ -1,6 +1,6 @@
-"""The other side: a process that runs the user's functions and nothing else. It never imports the user's script.
+"""The worker process: runs only the user's functions. It never imports the user's script.
 
-It begins in [`main`][feedline._callback.worker.main], called by a command line that [`start`][feedline._callback.start]
+It starts in [`main`][feedline._callback.worker.main], called by a command line that [`start`][feedline._callback.start]
 writes. A *server* loads the functions once and is forked for every worker, so that what they import is imported once;
 without a server the process is the worker itself.
 """
@@ -29,11 +29,11 @@ REQUEST = struct.Struct("<cq?")
 LOOK_EVERY_MS = 500
 
 Loaded = tuple[Any, str | None]
-"""The program, or why there is none."""
+"""The program, or why it could not be loaded."""
 
 
 def main(numbers: list[int], *, server: bool) -> None:
-    """The life of a process that was started anew."""
+    """Main function of a new process."""
     quiet()
     if not server:
         channel = Channel.of(numbers)
@@ -45,20 +45,20 @@ def main(numbers: list[int], *, server: bool) -> None:
 
 
 def quiet() -> None:
-    """Ctrl-C is the loader's business: it comes to every process of the terminal."""
+    """Ignores Ctrl-C, which every process of the terminal gets; the loader handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def flush() -> None:
-    """What functions print is to be seen, although this process ends without ado; a fork must not print it twice."""
+    """Flushes what functions print, because this process ends abruptly and a fork must not print it twice."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
 
 
 def load(pickled: bytes) -> Loaded:
-    """The program from its pickle."""
+    """Loads the program from its pickle."""
     try:
         program = pickle.loads(pickled)  # noqa: S301 - from our own process
     except BaseException:  # noqa: BLE001 - told to the loader
@@ -67,7 +67,7 @@ def load(pickled: bytes) -> Loaded:
 
 
 def work(channel: Channel, loaded: Loaded) -> None:
-    """Answers requests until the loader hangs up. Does not return."""
+    """Answers requests until the loader closes the channel. Does not return."""
     program, refusal = loaded
     threading.Thread(target=_watch, args=(channel.link.fileno(), os.getppid()), daemon=True).start()
     try:
@@ -106,7 +106,7 @@ def _answer(channel: Channel, results: list[Any]) -> None:
 
 
 class _Pickles:
-    """Results that need a pickle of their own; a list of results again once it has arrived."""
+    """Results that need their own pickle; unpickled, it is a list of results again."""
 
     def __init__(self, pickles: list[bytes]) -> None:
         self.pickles = pickles
@@ -120,7 +120,7 @@ def _unpickled(pickles: list[bytes]) -> list[Any]:
 
 
 def _watch(link: int, parent: int) -> None:
-    """Ends this process, whatever it is at, once the loader has hung up or is no more."""
+    """Ends this process, whatever it is doing, once the loader has closed the channel or is gone."""
     poll = select.poll()
     poll.register(link, getattr(select, "POLLRDHUP", 0))
     while not poll.poll(LOOK_EVERY_MS) and os.getppid() == parent:
@@ -129,7 +129,7 @@ def _watch(link: int, parent: int) -> None:
 
 
 def _serve(control: socket.socket, loaded: Loaded) -> None:
-    """Forks workers on request and tells what became of them."""
+    """Forks workers on request and reports their status."""
     parent, statuses = os.getppid(), {}
     while True:
         ready = select.select([control], [], [], LOOK_EVERY_MS / 1000)[0]
@@ -161,7 +161,7 @@ def _fork(control: socket.socket, files: list[int], loaded: Loaded) -> int:
 
 
 def _status(pid: int, statuses: dict[int, int], *, kill: bool) -> tuple[int, int]:
-    """Whether a worker has ended (1), and with what. Only its parent can kill it without hitting a stranger."""
+    """Whether a worker has ended (1), and its status. Only its parent can kill it safely: the number may be reused."""
     if pid not in statuses:
         try:
             if kill:

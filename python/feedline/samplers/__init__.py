@@ -1,12 +1,12 @@
-"""Which samples an epoch has, in which order, beyond `shuffle`.
+"""Samplers: which samples an epoch has, in which order, beyond `shuffle`.
 
-Feedline's own samplers are functions of (seed, epoch, position): they cost no time to start in the middle of an epoch,
-and give the same global batches on any number of ranks.
+Feedline's own samplers are functions of (seed, epoch, position): starting in the middle of an epoch costs no time,
+and they give the same global batches on any number of ranks.
 
-The others follow another loader sample for sample, so that an experiment can go on where that one left it:
-`fl.Loader(ds, sampler=samplers.TorchDistributed(seed=0))`. They are lists, made anew for every epoch with the
-original's own random generator, and take 8 bytes per sample and the time to shuffle. `docs/order.md` has what each
-costs and what it follows.
+The others follow another loader sample for sample, so that its experiment can be continued:
+`fl.Loader(ds, sampler=samplers.TorchDistributed(seed=0))`. They are lists, computed for every epoch with the
+original's own random generator, and take 8 bytes per sample and the time to shuffle. `docs/order.md` lists the cost
+and the original of each.
 """
 
 from .epochs import Order, PerEpoch, Split, SubsetRandom

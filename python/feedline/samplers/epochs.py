@@ -1,4 +1,4 @@
-"""Orders that are another list in every epoch."""
+"""Orders with a new list in every epoch."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Split:
-    """How epochs are dealt out: what an original loader's order depends on besides its seed."""
+    """How epochs are divided: what an original loader's order depends on besides its seed."""
 
     samples: int
-    """Samples in the data set."""
+    """Number of samples in the data set."""
     batch_size: int
     """Samples per batch on each rank."""
     world_size: int
-    """Ranks."""
+    """Number of ranks."""
     drop_last: bool
     """Whether a last batch that is not full is left out."""
     seed: int = 0
-    """The loader's own seed: for orders that have none."""
+    """The loader's own seed, for orders that have none."""
 
 
 class Order(Sampler):
-    """The base of orders that are computed for every epoch.
+    """Base of orders that are computed for every epoch.
 
-    A subclass gives `ranks`: what each rank sees, as lists of one length. Together they must have as many samples in
-    every epoch. The loader deals them out so that every rank gets exactly its own list, batch by batch.
+    A subclass defines `ranks`: the samples of each rank, as lists of one length. Their total must be the same in
+    every epoch. The loader divides them so that every rank gets exactly its own list, batch by batch.
     """
 
     def ranks(self, epoch: int, split: Split) -> Sequence[Ids]:
@@ -45,15 +45,15 @@ class Order(Sampler):
         raise NotImplementedError
 
     def everyone(self, epoch: int, split: Split) -> Ids:
-        """The epoch over all ranks: global batch after global batch, in each of them rank after rank."""
+        """The epoch over all ranks: global batch after global batch, and rank after rank in each."""
         lists = self.ranks(epoch, split)
         if len({len(each) for each in lists}) > 1:
             raise OptionError(f"sampler: {self!r} gives the ranks {[len(each) for each in lists]} samples each")
         return dealt(np.stack(lists), split.batch_size)
 
     def name(self, split: Split) -> str:
-        """What a saved state knows the order by; not the same for different orders."""
-        del split  # orders that depend on it say so
+        """Name of the order in saved states; different for different orders."""
+        del split  # orders that depend on it override this
         return repr(self)
 
 
@@ -65,11 +65,11 @@ class HasIndices(Protocol):
 
 
 class PerEpoch(Order):
-    """What an object with a method `indices(epoch)` becomes: its list for every epoch, dealt out over all ranks.
+    """Wraps an object with a method `indices(epoch)`: its list for every epoch, divided over all ranks.
 
-    Every epoch must have as many samples as the first. The method is asked when an epoch begins, and must give the same
-    answer on all ranks and when a run is resumed. If the object has a `name`, saved states tell orders apart by
-    it.
+    Every epoch must have as many samples as the first. The method is called when an epoch starts, and must return the
+    same list on all ranks and when a run is resumed. If the object has a `name`, saved states use it to distinguish
+    orders.
 
     >>> import feedline as fl, numpy as np
     >>> ds = fl.open(example_folder)
@@ -89,7 +89,7 @@ class PerEpoch(Order):
 
     def everyone(self, epoch: int, split: Split) -> Ids:
         """The source's list."""
-        del split  # dealt out by the loader as any other order
+        del split  # divided by the loader like any other order
         return whole_numbers(self.source.indices(epoch))
 
     def name(self, split: Split) -> str:
@@ -102,9 +102,9 @@ class PerEpoch(Order):
 
 
 class SubsetRandom(Order):
-    """These samples and no others, shuffled anew in every epoch from the loader's seed.
+    """These samples and no others, shuffled in every epoch from the loader's seed.
 
-    What torch's `SubsetRandomSampler` becomes.
+    The equivalent of torch's `SubsetRandomSampler`.
 
     >>> import feedline as fl
     >>> knobs = {"sampler": SubsetRandom([1, 4, 7]), "decode": "none", "output": "numpy"}
@@ -122,7 +122,7 @@ class SubsetRandom(Order):
 
     def name(self, split: Split) -> str:
         """With a digest of the samples."""
-        del split  # the seed stands in the state anyway
+        del split  # the seed is part of the state anyway
         return f"shuffled subset of {len(self.indices)} #{digest(self.indices)}"
 
     def __eq__(self, other: object) -> bool:
@@ -136,7 +136,7 @@ class SubsetRandom(Order):
 
 
 class Timetable:
-    """An order together with the run it is for. Remembers the latest epoch: its length is asked before its content."""
+    """An order together with its run. Remembers the latest epoch: its length is needed before its content."""
 
     def __init__(self, order: Order, split: Split) -> None:
         self._order = order
@@ -145,7 +145,7 @@ class Timetable:
         self._count = len(self._list(0))
 
     def spec(self) -> dict[str, Any]:
-        """For the engine: what saved states say, and how long epochs are."""
+        """For the engine: the name in saved states, and the length of epochs."""
         return {"kind": "per_epoch", "name": self._order.name(self._split), "num_samples": self._count}
 
     def epoch(self, number: int) -> bytes:
@@ -162,7 +162,7 @@ class Timetable:
 
 
 def dealt(lists: Ids, batch_size: int) -> Ids:
-    """Every rank's list (one per row) as one: the loader gives rank `r` the `r`-th slice of every global batch."""
+    """Every rank's list (one per row) as one list: the loader gives rank `r` the `r`-th slice of every global batch."""
     ranks, length = lists.shape
     full = length - length % batch_size
     batches = lists[:, :full].reshape(ranks, -1, batch_size).transpose(1, 0, 2)
@@ -170,5 +170,5 @@ def dealt(lists: Ids, batch_size: int) -> Ids:
 
 
 def digest(numbers: npt.ArrayLike) -> str:
-    """Twelve hex digits that differ where long lists differ."""
+    """Twelve hex digits that distinguish long lists."""
     return hashlib.sha256(np.ascontiguousarray(numbers, dtype="<i8").tobytes()).hexdigest()[:12]

@@ -26,7 +26,7 @@ _ALLOCATION = np.dtype([("sample", "<u8"), ("at", "<u8"), ("bytes", "<u8")])
 class FfcvRandom(Order):
     """FFCV's `OrderOption.RANDOM`; on several ranks, or with `distributed=True`, that of `distributed=True`.
 
-    A loader that was given no seed took one at random: look it up in `loader.seed`, or begin anew.
+    A loader without a seed chose one at random: read it from `loader.seed`, or start again.
 
     >>> FfcvRandom(seed=42).ranks(0, Split(10, 2, 1, False))[0].tolist()
     [5, 6, 0, 7, 3, 2, 4, 9, 1, 8]
@@ -48,11 +48,11 @@ class FfcvRandom(Order):
 class FfcvQuasiRandom(Order):
     """FFCV's `OrderOption.QUASI_RANDOM`: samples from a moving buffer of pages, as many as two batches have samples.
 
-    `pages` are the samples of each page of the file, in the order in which FFCV finds them; `of(file)` reads them from
+    `pages` are the samples of each page of the file, in FFCV's order; `of(file)` reads them from
     a `.beton`. A pack made from that file keeps its sample numbers, so this order fits it too. FFCV has it for one
-    process only. It shuffles what the epoch before left, and shuffles once before the first: so this is the order of a
-    run that has gone on from epoch 0 without a restart, and finding epoch `n` takes `n` shuffles, about 1 µs per sample
-    each, unless the epoch before was asked for last.
+    process only. It shuffles what the epoch before left, and once before the first: so this is the order of a
+    run from epoch 0 without a restart, and computing epoch `n` takes `n` shuffles, about 1 µs per sample
+    each, unless the epoch before was computed last.
 
     >>> order = FfcvQuasiRandom([[], [0, 1, 2], [3, 4, 5]], seed=7)
     >>> sorted(order.ranks(0, Split(6, 1, 1, False))[0].tolist())
@@ -86,7 +86,7 @@ class FfcvQuasiRandom(Order):
         done, pages = self._shuffled if self._shuffled[0] <= epoch else (-1, self.pages)
         if done < epoch:
             pages = [list(page) for page in pages]
-            # A loader asks for epoch 0 once when it is made, and again when it begins.
+            # A loader reads epoch 0 once when it is created, and again when it starts.
             for number in [0] * (done < 0) + list(range(done + 1, epoch + 1)):
                 inside = Words(self.seed * _SEEDS_PER_RUN + number)
                 for page in pages:
@@ -95,7 +95,7 @@ class FfcvQuasiRandom(Order):
         return pages
 
     def name(self, split: Split) -> str:
-        """With the batch size, which sets the size of the buffer."""
+        """Includes the batch size, which determines the size of the buffer."""
         flat = [sample for page in self.pages for sample in (*page, -1)]
         rest = f"seed={self.seed}, batch_size={split.batch_size}"
         return f"FfcvQuasiRandom(<{len(self.pages)} pages #{digest(flat)}>, {rest})"
@@ -111,7 +111,7 @@ class FfcvQuasiRandom(Order):
 
 
 def _drawn(pages: list[list[int]], coming: list[int], between: Words, room: int) -> list[int]:
-    """Samples, each the next of a page drawn from the buffer; a page that is used up makes room for another."""
+    """Samples, each the next of a page drawn from the buffer; an empty page is replaced by another."""
     coming = [page for page in reversed(coming) if pages[page]]
     buffer: list[int] = []
     drawn: list[int] = []
@@ -127,7 +127,7 @@ def _drawn(pages: list[list[int]], coming: list[int], between: Words, room: int)
 
 
 def _pages(file: Path) -> list[list[int]]:
-    """The samples of each page. FFCV keeps them as sets, so theirs is the order of a Python set."""
+    """The samples of each page. FFCV stores them as sets, so the order is that of a Python set."""
     size = file.stat().st_size
     with file.open("rb") as opened:
         head = np.frombuffer(opened.read(_HEADER.itemsize), dtype=_HEADER)
@@ -144,7 +144,7 @@ def _pages(file: Path) -> list[list[int]]:
     shift = np.uint64(int(head["page"][0]).bit_length() - 1)
     numbers = (table["at"] >> shift).tolist()
     if table["at"].max() >= size:
-        raise DataError(f"{file}: the allocation table points behind the end of the file")
+        raise DataError(f"{file}: the allocation table points beyond the end of the file")
     sets: list[set[int]] = [set() for _ in range(max(numbers) + 1)]
     for sample, page in zip(table["sample"].tolist(), numbers, strict=True):
         sets[page].add(sample)

@@ -1,4 +1,4 @@
-"""What users give for `sampler=` that is none of feedline's: torch's samplers, lists, anything that can be iterated."""
+"""Foreign values for `sampler=`: torch's samplers, lists, any iterable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["understood"]
 
 
 def understood(given: Any, samples: int) -> Sampler | None:
-    """The sampler that `given` means for a data set of so many samples.
+    """The sampler that `given` means for a data set of `samples` samples.
 
-    torch's samplers are translated, so that every epoch has an order of its own. What would be read once though its
-    order changes is refused.
+    torch's samplers are translated, so that every epoch has its own order. An object is refused if it would be read
+    only once although its order changes.
     """
     if given is None or isinstance(given, Sampler):
         return given
@@ -40,13 +40,13 @@ def understood(given: Any, samples: int) -> Sampler | None:
 
 def _torchs(given: Any, samples: int) -> Sampler | None:
     """One of torch's own samplers as feedline's; `None` for anything else."""
-    # Who has such an object has imported torch.
+    # A user with such an object has imported torch.
     data: Any = sys.modules.get("torch.utils.data")
     kind = type(given)
     if data is None or kind not in _names(data):
         return None
     if kind is data.BatchSampler:
-        raise OptionError("sampler: a BatchSampler gives batches, not samples\nhint: say sampler= and batch_size=")
+        raise OptionError("sampler: a BatchSampler gives batches, not samples\nhint: use sampler= and batch_size=")
     if kind is data.SubsetRandomSampler:
         _no_generator(given)
         return SubsetRandom(np.asarray(given.indices))
@@ -62,7 +62,7 @@ def _names(data: Any) -> tuple[type, ...]:
 
 
 def _of_whole_data(given: Any, samples: int, *, ordered: bool) -> Sampler:
-    """What torch's `SequentialSampler` and `RandomSampler` mean: they know only how many samples there are."""
+    """The meaning of torch's `SequentialSampler` and `RandomSampler`, which only know the number of samples."""
     count = len(given.data_source)
     if ordered:
         return Sequential() if count == samples else Indices(range(count))
@@ -72,7 +72,7 @@ def _of_whole_data(given: Any, samples: int, *, ordered: bool) -> Sampler:
             f"sampler: a RandomSampler over {count} samples, but the data set has {samples}\n"
             f"hint: fl.samplers.SubsetRandom(range({count})) shuffles the first {count}"
         )
-    # Without a number of its own it has as many as its data.
+    # Without its own number it has as many as its data.
     return Random(replacement=given.replacement, num_samples=None if given.num_samples == count else given.num_samples)
 
 
@@ -80,12 +80,12 @@ def _no_generator(given: Any) -> None:
     if getattr(given, "generator", None) is not None:
         raise OptionError(
             f"sampler: the generator of a {type(given).__name__} would not be used: orders are drawn from seed=\n"
-            "hint: leave it out; fl.samplers.TorchRandom(seed=..., loader=False) gives torch's very order"
+            "hint: leave it out; fl.samplers.TorchRandom(seed=..., loader=False) gives exactly torch's order"
         )
 
 
 def _read(given: Any) -> np.ndarray[Any, Any]:
-    """The indices; what can be read again is, to see whether it says the same."""
+    """The indices; if they can be read again, checks that they are the same."""
     fixed = hasattr(given, "__array__") or isinstance(given, (Sequence, AbstractSet, Iterator))
     first = whole_numbers(given)
     if fixed or not isinstance(given, Iterable):

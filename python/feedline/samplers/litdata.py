@@ -16,7 +16,7 @@ from feedline.errors import DataError, OptionError
 from .epochs import Ids, Order, Split, digest
 from .own import settle, whole_numbers
 
-# A worker's share: chunks by number, with the part of each that is its own as sample numbers.
+# A worker's share: chunks by number, each with the sample numbers of the worker's part.
 _Share = list[tuple[int, range]]
 
 
@@ -26,8 +26,8 @@ class LitData(Order):
 
     `chunks` are the samples of each chunk; `of(folder)` reads them from `index.json`. `num_workers` is the number of
     *its* workers, which this order depends on (0 counts as 1, as there). `window` is `item_shuffle_window` of LitData
-    0.2.76, where 0 is a full shuffle of each chunk; for versions that do not have it, say `window=None`. On several
-    ranks LitData drops what does not make a full batch on each; so must the loader (`drop_last=True`).
+    0.2.76, where 0 is a full shuffle of each chunk; for versions without it, set `window=None`. On several
+    ranks LitData drops samples that do not fill a batch on each; so must the loader (`drop_last=True`).
 
     >>> order = LitData([8] * 6, num_workers=2, window=None)
     >>> order.ranks(0, Split(48, 8, 1, False))[0][:8].tolist()
@@ -88,7 +88,7 @@ class LitData(Order):
         return [_turns(lists[start : start + per_rank], split.batch_size) for start in starts]
 
     def _shares(self, number: int, split: Split) -> list[_Share]:
-        """Chunks in their order of this epoch, given to one worker after the other until each has its batches."""
+        """Chunks in this epoch's order, given to one worker after the other until each has its batches."""
         ends = np.cumsum((0, *self.chunks)).tolist()
         chunks = [(at, range(ends[at], ends[at + 1])) for at in range(len(self.chunks))]
         if self.shuffle:
@@ -110,7 +110,7 @@ class LitData(Order):
         return shares
 
     def _budgets(self, split: Split) -> list[int]:
-        """Samples of every worker of every rank: whole batches, the first ones one more; what is left to the next."""
+        """Number of samples of every worker of every rank: whole batches; the first workers get one more."""
         batches = split.samples // split.batch_size // split.world_size
         each, more = divmod(batches, self.num_workers)
         rank = [(each + (at < more)) * split.batch_size for at in range(self.num_workers)]
@@ -121,7 +121,8 @@ class LitData(Order):
 
     def _items(self, share: _Share, number: int) -> Ids:
         """A worker's samples in order."""
-        # Once seeded by the worker's chunks and the place among them, now by all chunks and the chunk's own number.
+        # Older versions seed by the worker's chunks and the place among them, newer ones by all chunks and the chunk's
+        # number.
         own = self.window is None
         seeds = [(len(share), at) if own else (len(self.chunks), chunk) for at, (chunk, _) in enumerate(share)]
         parts = [
@@ -145,7 +146,7 @@ class LitData(Order):
         return np.asarray([item for block in blocks for item in block], dtype=np.int64)
 
     def name(self, split: Split) -> str:
-        """With the split, on which all of it depends."""
+        """Includes the split, on which the order depends."""
         batches = f"batches of {split.batch_size} on {split.world_size} ranks"
         return f"{self!r} #{digest(self.chunks)}, {batches}"
 

@@ -22,11 +22,11 @@ _Spans = list[tuple[int, int]]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Mosaic(Order):
-    """The order of MosaicML's `StreamingDataset` of one stream, neither repeated nor thinned out.
+    """The order of MosaicML's `StreamingDataset` of one stream, neither repeated nor subsampled.
 
     `shards` are the samples of each shard; `of(folder)` reads them from `index.json`. `method` is `shuffle_algo`:
-    `"naive"`, `"py1s"`, `"py2s"`, `"py1br"` or `"py1e"`; `shuffle=False` is as stored, but dealt out the same way.
-    `num_canonical_nodes` and `block_size` take Streaming's defaults, which depend on `nodes`: to go on with a run on
+    `"naive"`, `"py1s"`, `"py2s"`, `"py1br"` or `"py1e"`; `shuffle=False` is as stored, but divided the same way.
+    `num_canonical_nodes` and `block_size` have Streaming's defaults, which depend on `nodes`: to resume a run on
     another number of nodes, give the first run's. The workers of its `DataLoader` do not matter.
 
     >>> order = Mosaic([5, 3, 4, 6], method="py1e", num_canonical_nodes=2, block_size=6)
@@ -99,7 +99,7 @@ class Mosaic(Order):
         )
 
     def shuffled(self, epoch: int) -> Ids:
-        """The epoch's permutation of all samples, before it is dealt out."""
+        """The epoch's permutation of all samples, before it is divided."""
         return _METHODS[self.method](self, epoch)
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
@@ -116,7 +116,7 @@ class Mosaic(Order):
         return [order[each] for each in places]
 
     def _places(self, samples: int, ranks_per_node: int) -> list[Ids]:
-        """Which places of the permutation each rank has."""
+        """The places of the permutation for each rank."""
         rows = self._rows(samples)
         flat = rows.transpose().reshape(-1)
         found = []
@@ -128,14 +128,14 @@ class Mosaic(Order):
                     raise OptionError(
                         f"sampler: {len(own)} samples are too few for the {ranks_per_node} ranks of a node"
                     )
-                # Made up for with samples that other ranks had a little before.
+                # Filled up with samples that other ranks had a little before.
                 first = len(own) - ranks_per_node - missing + 1
                 own = np.concatenate([own, own[first : first + missing]])
             found += [own[rank::ranks_per_node] for rank in range(ranks_per_node)]
         return found
 
     def _rows(self, samples: int) -> Ids:
-        """One row of places per canonical node, all of one length: a short one repeats its last place."""
+        """One row of places per canonical node, all of one length: a short row repeats its last place."""
         canonical = self.num_canonical_nodes
         if samples < canonical or (samples == canonical and canonical < self.nodes):
             raise OptionError(f"sampler: {samples} samples are too few for {canonical} canonical nodes")
@@ -153,7 +153,7 @@ class Mosaic(Order):
         return rows
 
     def name(self, split: Split) -> str:
-        """Without the ranks: the same global batches come on any number of them."""
+        """Without the ranks: the global batches are the same on any number of them."""
         del split
         return f"{self!r} #{digest(self.shards)}"
 
@@ -179,7 +179,7 @@ def _nodes(order: Mosaic, epoch: np.random.Generator) -> list[_Spans]:
 
 
 def _cut(spans: _Spans, samples: int, nodes: int) -> list[_Spans]:
-    """Spans in order, divided where each node has its share; a span over the boundary is cut in two."""
+    """Spans in order, divided at each node's share; a span over the boundary is cut in two."""
     remaining = spans[::-1]
     found = []
     had = 0
@@ -217,7 +217,7 @@ def _shards_shuffled(spans: _Spans, random: np.random.Generator) -> Ids:
 
 
 def _py2s(order: Mosaic, epoch: int) -> Ids:
-    """Samples are shuffled inside shards before nodes cut them, and once more after."""
+    """Shuffles samples inside shards before they are cut into nodes, and once more after."""
     run = np.random.default_rng(order.seed)
     ends = np.cumsum((0, *order.shards)).tolist()
     spans: _Spans = list(pairwise(ends))
@@ -237,7 +237,7 @@ def _py2s_node(node: _Spans, random: np.random.Generator) -> Ids:
 
 
 def _py1br(order: Mosaic, epoch: int) -> Ids:
-    """Runs of samples of about `block_size`, beginning elsewhere in every node, are shuffled."""
+    """Shuffles runs of about `block_size` samples, whose start differs in every node."""
     random = np.random.default_rng(order.seed + epoch)
     nodes = _nodes(order, random)
     least, most = int(0.75 * order.block_size), int(1.25 * order.block_size)
@@ -259,7 +259,7 @@ def _py1br(order: Mosaic, epoch: int) -> Ids:
 
 
 def _py1e(order: Mosaic, epoch: int) -> Ids:
-    """Every sample is moved by a random distance of at most half a block."""
+    """Moves every sample by a random distance of at most half a block."""
     random = np.random.default_rng(order.seed + epoch)
     nodes = _nodes(order, random)
     least, most = int(0.75 * order.block_size), int(1.25 * order.block_size)

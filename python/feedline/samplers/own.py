@@ -1,4 +1,4 @@
-"""Feedline's own samplers. The engine does the work; these say what is wanted."""
+"""Feedline's own samplers. They describe the order; the engine computes it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _count = maybe(whole)
 
 
 def settle(sampler: object, **values: object) -> None:
-    """Sets attributes of a frozen dataclass while it is being made."""
+    """Sets attributes of a frozen dataclass during construction."""
     for name, value in values.items():
         object.__setattr__(sampler, name, value)
 
 
 def whole_numbers(indices: Any, name: str = "sampler") -> npt.NDArray[np.int64]:
-    """A list of samples as the engine takes it; an error for anything else."""
+    """A list of samples for the engine; an error for anything else."""
     try:
         array = np.asarray(indices) if hasattr(indices, "__array__") else np.asarray(list(indices))
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -45,7 +45,7 @@ class Sampler(metaclass=Called):
     _kind = ""
 
     def to_spec(self) -> dict[str, Any]:
-        """The sampler as plain data; long lists apart, see `numbers`."""
+        """The sampler as plain data, without long lists: see `numbers`."""
         spec: dict[str, Any] = {"kind": self._kind}
         spec.update({field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
         return spec
@@ -68,7 +68,7 @@ class Sequential(Sampler):
 
 @dataclass(frozen=True)
 class Random(Sampler):
-    """In random order: every sample once, or each drawn on its own with `replacement`.
+    """In random order: every sample once, or each drawn independently with `replacement`.
 
     >>> Random()
     Random(replacement=False, num_samples=None)
@@ -86,7 +86,7 @@ class Random(Sampler):
 
 @dataclass(frozen=True)
 class Block(Sampler):
-    """Quasi-random, as `shuffle="block"`: blocks of neighbours shuffled, and samples inside a window of blocks.
+    """Quasi-random, like `shuffle="block"`: shuffles blocks of neighbours, and samples inside a window of blocks.
 
     >>> Block(block=256, window=16)
     Block(block=256, window=16)
@@ -105,7 +105,7 @@ class Block(Sampler):
 
 @dataclass(frozen=True)
 class Balanced(Sampler):
-    """Every class equally often, whatever their sizes; a class's samples come in shuffled cycles.
+    """Every class equally often, whatever its size; a class's samples come in shuffled cycles.
 
     >>> Balanced()
     Balanced(field='label', num_samples=None)
@@ -121,7 +121,7 @@ class Balanced(Sampler):
 
 
 class Weighted(Sampler):
-    """Samples by weight, as torch's `WeightedRandomSampler`.
+    """Samples by weight, like torch's `WeightedRandomSampler`.
 
     >>> Weighted([1.0, 3.0, 0.0], num_samples=100)
     Weighted(<3 weights>, num_samples=100, replacement=True)
@@ -170,7 +170,7 @@ class Weighted(Sampler):
 
 
 class Indices(Sampler):
-    """Exactly these samples, in this order, in every epoch: what any iterable of indices becomes.
+    """Exactly these samples, in this order, in every epoch; any iterable of indices becomes this.
 
     >>> Indices([4, 1, 1])
     Indices(<3 indices>)
@@ -203,9 +203,9 @@ class Indices(Sampler):
 class Buckets(Sampler):
     """Batches of images of one shape, so that they stack without padding.
 
-    With `sizes`, an image belongs to the (height, width) whose aspect ratio is nearest to its own; together with
+    With `sizes`, an image goes to the (height, width) with the nearest aspect ratio; together with
     `T.BucketResize(sizes)` every batch then has exactly one of these sizes. Without, every height and width that occurs
-    is a bucket of its own. Sizes come from the index of a pack; of other formats every header is read once.
+    is a bucket. Sizes come from the index of a pack; for other formats every header is read once.
 
     >>> Buckets([(192, 256), (256, 192)])
     Buckets(sizes=((192, 256), (256, 192)), field=None, shuffle=True)

@@ -15,7 +15,7 @@ from .torch import strided
 
 @dataclass(frozen=True)
 class Slipstream(Order):
-    """Slipstream's shuffled order: NumPy's default generator seeded with `seed + epoch`, ranks taking turns.
+    """Slipstream's shuffled order: NumPy's default generator seeded with `seed + epoch`, ranks alternating.
 
     >>> Slipstream(seed=42).ranks(1, Split(10, 2, 1, False))[0].tolist()
     [2, 8, 9, 5, 7, 1, 4, 6, 0, 3]

@@ -1,4 +1,4 @@
-"""torch's orders. Without torch, its generator is followed word by word, which is slower."""
+"""torch's orders. If torch is not installed, its generator is computed word by word, which is slower."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LARGE = 0xFFFF_FFFF // 20
 class TorchRandom(Order):
     """The order of `DataLoader(data, shuffle=True, generator=torch.Generator().manual_seed(seed))`.
 
-    The generator goes on from epoch to epoch, through epochs that were iterated to their end. Epoch `n` takes `2 n + 1`
-    shuffles to find, since a `RandomSampler` shuffles once more when it ends.
-    With `loader=False`, the order of a bare `RandomSampler(data, generator=...)`, whose generator the `DataLoader` does
-    not share. With `per_epoch=True`, the generator is seeded anew with `seed + epoch`, as Accelerate does.
+    The generator continues from epoch to epoch, through epochs that were iterated to their end. Computing epoch `n`
+    takes `2 n + 1` shuffles, since a `RandomSampler` shuffles once more when it ends. With `loader=False`, the order of
+    a bare `RandomSampler(data, generator=...)`, whose generator the `DataLoader` does not share. With `per_epoch=True`,
+    the generator is seeded with `seed + epoch`, as Accelerate does.
 
-    A `DataLoader` without a generator of its own draws from torch's global one, which everything else draws from as
-    well: such an order cannot be had again.
+    A `DataLoader` without its own generator draws from torch's global one, which everything else uses as
+    well: such an order cannot be reproduced.
 
     >>> TorchRandom(seed=0, loader=False).ranks(0, Split(8, 4, 1, False))[0].tolist()
     [4, 0, 7, 3, 2, 5, 1, 6]
@@ -47,7 +47,7 @@ class TorchRandom(Order):
         settle(self, loader=flag("loader", self.loader), per_epoch=flag("per_epoch", self.per_epoch))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
-        """One list: this order knows no ranks."""
+        """One list: this order does not use ranks."""
         if split.world_size > 1:
             raise OptionError("sampler: TorchRandom is for one process; the order over ranks is TorchDistributed's")
         if self.per_epoch:
@@ -68,8 +68,8 @@ class TorchRandom(Order):
 class TorchDistributed(Order):
     """The order of `DistributedSampler(data, shuffle=..., seed=..., drop_last=...)` after `set_epoch(epoch)`.
 
-    `drop_last` is the sampler's own: whether samples that do not divide by the ranks are left out or made up for from
-    the beginning.
+    `drop_last` is the sampler's own: whether samples that do not divide evenly over the ranks are left out or filled up
+    from the beginning.
 
     >>> TorchDistributed(seed=0).ranks(0, Split(8, 2, 2, False))[1].tolist()
     [0, 3, 5, 6]
@@ -84,7 +84,7 @@ class TorchDistributed(Order):
         settle(self, shuffle=flag("shuffle", self.shuffle), drop_last=flag("drop_last", self.drop_last))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
-        """Ranks take turns over one permutation."""
+        """Ranks alternate over one permutation."""
         everyone = np.arange(split.samples, dtype=np.int64)
         if self.shuffle:
             everyone = _randperm(_generator(self.seed + epoch), split.samples)
@@ -92,7 +92,7 @@ class TorchDistributed(Order):
 
 
 def strided(everyone: Ids, ranks: int, *, drop_last: bool) -> list[Ids]:
-    """Ranks take turns; what does not divide is left out, or made up for from the beginning."""
+    """Ranks alternate; the remainder is left out, or filled up from the beginning."""
     count = len(everyone)
     each = count // ranks if drop_last else -(-count // ranks)
     if count == 0:
@@ -102,7 +102,7 @@ def strided(everyone: Ids, ranks: int, *, drop_last: bool) -> list[Ids]:
 
 
 def _generator(seed: int) -> Any:
-    """That of torch where torch is there anyway, else one that gives the same numbers."""
+    """The generator of torch if torch is imported, else one that gives the same numbers."""
     if "torch" not in sys.modules:
         try:
             import torch  # noqa: F401, PLC0415 - torch is not needed otherwise
@@ -114,7 +114,7 @@ def _generator(seed: int) -> Any:
 
 
 def _skip_seed_of_workers(generator: Any) -> None:
-    """A `DataLoader` draws a 64-bit seed for its workers before its sampler draws the order."""
+    """Skips the 64-bit seed that a `DataLoader` draws for its workers before its sampler draws the order."""
     if isinstance(generator, Words):
         generator.next()
         generator.next()
