@@ -72,7 +72,7 @@ def test_views_share_what_is_yoked(pack: Any) -> None:
             assert a[0] != c[0]
             assert a[0] == d[0]
         assert batch["image"]["d"].shape[2:] == (16, 16)
-    with pytest.raises(fl.Error, match="no plain view"):
+    with pytest.raises(fl.Error, match="not a plain view"):
         fl.Loader(pack, **knobs(transforms={"image": {"b": T.Yoked("a", share=["Pad"])}}))
     with pytest.raises(fl.Error, match="no draw to share"):
         fl.Loader(pack, **knobs(transforms={"image": {"a": crops, "b": T.Yoked("a", share=["Pad"])}}))

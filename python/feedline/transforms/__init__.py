@@ -1,7 +1,7 @@
-"""What can happen to an image between the store and the batch. Names and parameters follow torchvision v2.
+"""Transforms of images and their targets. Names and parameters follow torchvision v2.
 
 A transform is a value: it prints, compares and pickles, and does nothing by itself. The loader reads the list once,
-decodes only what the crop needs and does the rest in as few passes as possible. Pixels are those that torchvision gives
+decodes only what the crop needs and does the rest in as few passes as possible. Pixels are those of torchvision
 for PIL images.
 
 >>> from feedline import transforms as T

@@ -14,13 +14,13 @@ from .policy import flat
 
 __all__ = ["from_albumentations"]
 
-# OpenCV's numbers.
+# OpenCV's constants.
 _FILTERS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "box", 4: "lanczos"}
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
 
 
 def _none(theirs: Any, why: str) -> OptionError:
-    return OptionError(f"from_albumentations: {shown(theirs)} has no equal here: {why}")
+    return OptionError(f"from_albumentations: {shown(theirs)} has no equivalent here: {why}")
 
 
 def _filter(theirs: Any) -> Any:
@@ -47,7 +47,7 @@ def _fill(theirs: Any) -> Any:
 
 
 def _one(theirs: Any, name: str) -> float:
-    """A range that holds one number."""
+    """A range that contains one number."""
     value = getattr(theirs, name)
     low, high = value if isinstance(value, (tuple, list)) else (value, value)
     if low != high:
@@ -137,7 +137,7 @@ def _blur(theirs: Any) -> Transform:
     low, high = theirs.blur_limit if isinstance(theirs.blur_limit, (tuple, list)) else (theirs.blur_limit,) * 2
     if low != high:
         raise _none(theirs, "a range for blur_limit")
-    # Without a size, theirs is wide enough for the sigma at hand; what a wider one adds is nothing.
+    # Without a size, theirs is wide enough for the current sigma; a wider one would add nothing.
     size = int(high) if high else int(theirs.sigma_limit[1] * 3.5) * 2 + 1
     return pixel.GaussianBlur(size, theirs.sigma_limit)
 
@@ -187,7 +187,7 @@ def _affine(theirs: Any) -> Transform:
             raise _none(theirs, "translate_percent that is not even to both sides")
         moves = (percent["x"][1], percent["y"][1])
     leans = (*shear["x"], *shear["y"])
-    # Theirs turns clockwise for positive angles, as affine does here.
+    # Theirs rotates clockwise for positive angles, as affine does here.
     return geometric.RandomAffine(
         theirs.rotate,
         moves,
@@ -202,7 +202,7 @@ def _lens(theirs: Any) -> Transform:
     _only_constant(theirs)
     if theirs.mode != "camera" or _filter(theirs) != "bilinear" or _fill(theirs) != 0:
         raise _none(theirs, "only mode='camera', linear interpolation and fill=0")
-    # The same lens; OpenCV's image lies half a pixel further to the left and above.
+    # The same lens; OpenCV's image is half a pixel further to the left and above.
     return bends.OpticalDistortion(theirs.distort_limit, p=1.0)
 
 
@@ -280,14 +280,14 @@ _MAKERS: Mapping[str, Callable[[Any], Transform]] = {
 
 
 def _forced(theirs: Any) -> Transform:
-    """The transform, always done."""
+    """The transform, always applied."""
     if isinstance(theirs, Transform):
         return theirs
     name = type(theirs).__name__
     make = _MAKERS.get(name)
     if make is None or "albumentations" not in type(theirs).__module__:
         raise OptionError(
-            f"from_albumentations: {shown(theirs)} has no equal here; there are {', '.join(sorted(_MAKERS))}"
+            f"from_albumentations: {shown(theirs)} has no equivalent here; there are {', '.join(sorted(_MAKERS))}"
         )
     return make(theirs)
 
@@ -300,7 +300,7 @@ def _translated(theirs: Any) -> Transform:
         return made
     if isinstance(made, pixel.Normalize):
         raise _none(theirs, "Normalize with p below 1: an image is normalised or not")
-    # What knows a probability itself keeps it, which reads better.
+    # A transform with its own probability keeps it, which reads better.
     known = getattr(made, "p", None)
     if known == 1.0 and not isinstance(made, policy.RandomChoice):
         object.__setattr__(made, "p", chance)
@@ -309,9 +309,9 @@ def _translated(theirs: Any) -> Transform:
 
 
 def from_albumentations(transforms: Any) -> list[Transform]:
-    """The same list as an albumentations `Compose`; an error names what has no equal, and why.
+    """Converts an albumentations `Compose`; an error names transforms without an equivalent, and why.
 
-    Resizes are filtered when they shrink (albumentations' are not, unless told to); pixels are Pillow's, not OpenCV's.
+    Resizes are filtered when they shrink (albumentations' are not by default); pixels are Pillow's, not OpenCV's.
     Boxes, masks and keypoints are for the loader's `targets`.
     """
     given = transforms if isinstance(transforms, (list, tuple)) else [transforms]

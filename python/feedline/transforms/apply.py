@@ -39,7 +39,7 @@ def specs(where: str, ops: Any) -> list[dict[str, Any]]:
 
 
 def _check_finite(where: str, value: Any) -> None:
-    """JSON has no other numbers, so the engine could not say what is wrong with them."""
+    """Refuses values that JSON does not have, so that the error can name them."""
     if isinstance(value, float) and not math.isfinite(value):
         raise OptionError(f"{where}: {value} is not a finite number")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -62,15 +62,15 @@ def apply(
     targets: Mapping[str, Target] | None = None,
     return_params: bool = False,
 ) -> Any:
-    """Does `ops` to one image, exactly as a loader with this seed does in this epoch to the sample of this index.
+    """Applies `ops` to one image, exactly as a loader with this seed does in this epoch to the sample of this index.
 
     `image` is a NumPy array (height, width, channels), a PIL image or a torch tensor (channels, height, width), of
     bytes; the result is of the same kind. `dtype` is that of the result: `"uint8"` unless the list normalises, then
-    `"float32"`. With `return_params=True` the result comes with what was drawn, plain data for `replay`.
+    `"float32"`. With `return_params=True` the result is returned with what was drawn, as plain data for `replay`.
 
     `mask` (rows, columns), `boxes` `[n, 4]` and `keypoints` `[n, 2]` or `[n, 3]` move with the image; the result is
-    then a tuple of the image and those that were given, in this order, and `labels`, one per box, of the boxes that
-    are left. `targets` says more of them: `{"mask": T.Mask(fill=255), "boxes": T.Boxes("xywh")}`.
+    then a tuple of the image and the given targets, in this order, and `labels`, one per box, of the remaining
+    boxes. `targets` gives their options: `{"mask": T.Mask(fill=255), "boxes": T.Boxes("xywh")}`.
 
     >>> import numpy as np
     >>> from feedline import transforms as T
@@ -82,13 +82,15 @@ def apply(
     chosen = _dtype(dtype, normalises=normalises)
     pixels, kind = _pixels(image, chosen)
     if any(isinstance(op, Python) for op in flat(ops)):
-        raise OptionError("transforms: T.Python runs in a loader; call the function yourself on what T.apply gives")
+        raise OptionError(
+            "transforms: T.Python runs only in a loader; call the function yourself on the result of T.apply"
+        )
     text = json.dumps(specs("apply", ops))
     size, most = (pixels.shape[0], pixels.shape[1]), 2**64 - 1
     origin = (whole("seed", seed, 0, most), whole("epoch", epoch, 0, most), whole("index", index, 0, most))
     made, params = _feedline.apply(text, pixels.tobytes(), size, origin, chosen, _format(kind))
     if with_params and len(made[1]) > len("hwc"):
-        raise OptionError("return_params: several crops of one image have no one list of what was done")
+        raise OptionError("return_params: several crops of one image have no single list of parameters")
     followers = Followers(mask, boxes, keypoints, labels, targets)
     if followers.given and len(made[1]) > len("hwc"):
         raise OptionError("targets: FiveCrop and TenCrop make several images of one; targets have no place in them")
@@ -110,10 +112,10 @@ def replay(
     labels: Any = None,
     targets: Mapping[str, Target] | None = None,
 ) -> Any:
-    """Does to an image of the same size what `apply(..., return_params=True)` drew, without any chance.
+    """Repeats what `apply(..., return_params=True)` drew on an image of the same size. Nothing is random.
 
-    Masks, boxes and keypoints move with it as in `apply`. What a loader with `return_params=True` says of a sample is
-    done again by the same call.
+    Masks, boxes and keypoints move with it as in `apply`. The parameters that a loader with `return_params=True`
+    returns for a sample can be replayed in the same way.
 
     >>> import numpy as np
     >>> from feedline import transforms as T
@@ -148,11 +150,11 @@ def _format(kind: str) -> str:
 
 
 def _pixels(image: Any, dtype: str) -> tuple[np.ndarray[Any, Any], str]:
-    """Red, green, blue bytes, row by row, and what they came as."""
+    """Red, green, blue bytes, row by row, and the type of the input."""
     kind, array = "numpy", image
     if hasattr(image, "mode") and hasattr(image, "convert"):
         if dtype != "uint8":
-            raise OptionError("apply: a PIL image holds no floats; give a NumPy array or a tensor to be normalised")
+            raise OptionError("apply: a PIL image cannot contain floats; to normalise, give a NumPy array or a tensor")
         kind, array = "pil", np.asarray(image.convert("RGB"))
     elif hasattr(image, "detach") and hasattr(image, "cpu"):
         flat = image.detach().cpu().numpy()

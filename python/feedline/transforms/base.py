@@ -1,4 +1,4 @@
-"""What all transforms share: the base class and how arguments become plain numbers."""
+"""The base class of transforms, and the conversion of their arguments."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Interpolation = Literal["bilinear", "bicubic", "nearest", "box", "lanczos"]
 Like = Literal["pil", "tensor"]
 
 LARGEST = 2**32 - 1
-"""The largest whole number that the engine takes."""
+"""The largest integer that the engine accepts."""
 
 
 class Named(Called):
     """Errors of wrong arguments begin with the name of the transform."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Makes one."""
+        """Creates an instance."""
         try:
             return super().__call__(*args, **kwargs)
         except OptionError as error:
@@ -40,7 +40,7 @@ class Named(Called):
 
 
 class Transform(metaclass=Named):
-    """The base of all transforms.
+    """Base of all transforms.
 
     >>> from feedline import transforms as T
     >>> (T.RandomHorizontalFlip() | T.CenterCrop(8)).transforms
@@ -48,10 +48,10 @@ class Transform(metaclass=Named):
     """
 
     random: ClassVar[bool] = False
-    """Whether something about it is drawn, in every epoch anew."""
+    """Whether its parameters are drawn at random, in every epoch."""
 
     def __new__(cls: type[Own], *args: Any, **kwargs: Any) -> Own:  # noqa: PYI019 - Self came with Python 3.11
-        """An argument that is a schedule makes a schedule of transforms."""
+        """An argument that is a schedule creates a schedule of transforms."""
         found = next((value for value in (*args, *kwargs.values()) if getattr(type(value), "schedules", False)), None)
         if found is None or cls.__name__ == "Schedule":
             return super().__new__(cls)
@@ -73,10 +73,10 @@ class Transform(metaclass=Named):
 
 
 class BatchTransform(metaclass=Called):
-    """The base of what `Loader(batch_transforms=...)` takes.
+    """Base of the transforms for `Loader(batch_transforms=...)`.
 
     Partners are neighbours in the epoch's order, so a rank's `batch_size` must be a multiple of two (of four for
-    `Mosaic`). What is drawn depends on (seed, epoch, position) alone: not on threads, ranks or where a run was resumed.
+    `Mosaic`). Draws depend only on (seed, epoch, position): not on threads, ranks or where a run was resumed.
     """
 
     def to_spec(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class BatchTransform(metaclass=Called):
 
 
 class Chance(Transform):
-    """One that is done or not, with probability `p`."""
+    """A transform that is applied with probability `p`."""
 
     random = True
     p: float
@@ -99,27 +99,27 @@ class Chance(Transform):
 def interpolation_name(
     value: object, known: tuple[str, ...] = ("bilinear", "bicubic", "nearest", "box", "lanczos")
 ) -> str:
-    """Torchvision's InterpolationMode is an enum with these very strings as values."""
+    """Torchvision's InterpolationMode is an enum with the same strings as values."""
     return choice("interpolation", getattr(value, "value", value), known)
 
 
 def warp_interpolation(value: object) -> str:
-    """What rotations and other warps know."""
+    """Interpolations of rotations and other warps."""
     return interpolation_name(value, ("nearest", "bilinear", "bicubic"))
 
 
 def tensor_interpolation(value: object) -> str:
-    """What warps know where torch finds the pixels."""
+    """Interpolations of warps that follow torch's rule."""
     return interpolation_name(value, ("nearest", "bilinear"))
 
 
 def whose(value: object) -> str:
-    """Whose pixels: those of PIL images or of tensors."""
+    """Whose pixels to match: those for PIL images or for tensors."""
     return choice("like", value, ("pil", "tensor"))
 
 
 def pair(name: str, value: Size) -> tuple[int, int]:
-    """Torchvision's sizes: one number for a square, or (height, width)."""
+    """A size as in torchvision: one number for a square, or (height, width)."""
     sides = numbers(value)
     if len(sides) not in (1, 2):
         refuse(name, value, "a whole number or (height, width)")
@@ -152,7 +152,7 @@ def low_high(name: str, value: Any, least: float = -math.inf) -> tuple[float, fl
 
 
 def padding_sides(value: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """Torchvision's paddings: one for all sides, (left and right, top and bottom), or left, top, right, bottom."""
+    """Padding as in torchvision: one for all sides, (left and right, top and bottom), or left, top, right, bottom."""
     sides = numbers(value)
     full = {1: sides * 4, 2: sides * 2, 4: sides}.get(len(sides))
     if full is None:
@@ -162,7 +162,7 @@ def padding_sides(value: int | Sequence[int]) -> tuple[int, int, int, int]:
 
 
 def colour(value: Fill) -> tuple[int, int, int]:
-    """Torchvision's fills: nothing (black), one number, or one per channel."""
+    """A fill as in torchvision: nothing (black), one number, or one per channel."""
     channels = [0] if value is None else numbers(value)
     full = {1: channels * 3, 3: channels}.get(len(channels))
     if full is None:
@@ -172,7 +172,7 @@ def colour(value: Fill) -> tuple[int, int, int]:
 
 
 def _level(value: Any) -> int:
-    """Torchvision keeps some fills as floats."""
+    """Torchvision stores some fills as floats."""
     level = real("fill", value, 0.0, 255.0)
     if not level.is_integer():
         refuse("fill", value, "a whole number between 0 and 255")
@@ -180,7 +180,7 @@ def _level(value: Any) -> int:
 
 
 def probability(value: Any) -> float:
-    """A chance."""
+    """A probability."""
     return real("p", value, 0.0, 1.0)
 
 
@@ -195,12 +195,12 @@ def per_channel(name: str, value: float | Sequence[float]) -> tuple[float, float
 
 
 def only_antialias(antialias: bool) -> None:
-    """An error for torchvision lists that ask for something else."""
+    """Raises an error for torchvision lists with `antialias=False`."""
     if antialias is not True and antialias is not None:
         raise OptionError("antialias: only True; feedline always filters when it shrinks, as Pillow does")
 
 
 def set_fields(transform: Transform, **values: object) -> None:
-    """Sets attributes of a frozen dataclass while it is being made."""
+    """Sets attributes of a frozen dataclass during construction."""
     for name, value in values.items():
         object.__setattr__(transform, name, value)

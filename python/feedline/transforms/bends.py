@@ -1,4 +1,4 @@
-"""Pixels at other places: elastic fields, lenses, rotations and zooms in units of the image, pieces."""
+"""Moved pixels: elastic fields, lenses, rotations and zooms in units of the image, patches."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def _both(name: str, value: float | Sequence[float]) -> tuple[float, float]:
 
 
 def spread(name: str, value: float | Sequence[float], least: float = 0.0) -> tuple[float, float]:
-    """A range (low, high), or one number for a range of nothing else."""
+    """A range (low, high), or one number for a range of only that."""
     given = numbers(value)
     return (real(name, given[0], least),) * 2 if len(given) == 1 else low_high(name, value, least)
 
 
 @dataclass(frozen=True, init=False)
 class ElasticTransform(Transform):
-    """Pushes pixels about by a smooth random field. Pixels blend as torchvision's do, which has it for tensors only.
+    """Displaces pixels by a smooth random field. Pixels are blended as in torchvision's version for tensors.
 
     >>> ElasticTransform().alpha
     (50.0, 50.0)
@@ -76,9 +76,9 @@ class ElasticTransform(Transform):
 
 @dataclass(frozen=True, init=False)
 class OpticalDistortion(Transform):
-    """A lens: `r (1 + k r² + k r⁴)` from the middle, with `k` from `distortion`, and probability `p`.
+    """Lens distortion: `r (1 + k r² + k r⁴)` from the centre, with `k` from `distortion`, and probability `p`.
 
-    `r` is in sides of the image, as OpenCV has it; `shift` moves the lens's middle by (x, y) pixels.
+    `r` is in sides of the image, as in OpenCV; `shift` moves the centre of the lens by (x, y) pixels.
 
     >>> OpticalDistortion(-0.5).distortion
     (-0.5, -0.5)
@@ -103,9 +103,9 @@ class OpticalDistortion(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomRotate(Transform):
-    """Turns counter-clockwise by up to ± `max_deg`, or by one of `angles`, with probability `p`.
+    """Rotates counter-clockwise by up to ± `max_deg`, or by one of `angles`, with probability `p`.
 
-    `center` is the share of width and height about which to turn.
+    `center` is the centre of the rotation, as shares of width and height.
 
     >>> RandomRotate(angles=[0, 90, 180, 270]).angles
     (0.0, 90.0, 180.0, 270.0)
@@ -133,7 +133,7 @@ class RandomRotate(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomZoom(Transform):
-    """Makes the image larger or, with factors below 1, smaller, about `center`, with probability `p`.
+    """Enlarges the image or, with factors below 1, shrinks it, about `center`, with probability `p`.
 
     >>> RandomZoom().zoom
     (0.5, 1.0)
@@ -158,7 +158,7 @@ class RandomZoom(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomRotateObject(Transform):
-    """Turns and zooms about an object's `center` and moves that to a random place, with probability `p`.
+    """Rotates and zooms about an object's `center` and moves it to a random place, with probability `p`.
 
     >>> RandomRotateObject(center=(0.3, 0.5)).dest_x
     (0.25, 0.75)

@@ -1,4 +1,4 @@
-"""What colours become. Arithmetic is Pillow's, as torchvision's on PIL images."""
+"""Colours. Arithmetic is Pillow's, as in torchvision on PIL images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Amount = float | Sequence[float] | None
 
 
 def amount(name: str, value: Amount, middle: float, least: float) -> tuple[float, float] | None:
-    """Torchvision's amounts: x for [middle - x, middle + x], or a range; what changes nothing is `None`."""
+    """An amount as in torchvision: x for [middle - x, middle + x], or a range; `None` if it changes nothing."""
     if value is None:
         return None
     given = numbers(value)
@@ -43,9 +43,9 @@ def amount(name: str, value: Amount, middle: float, least: float) -> tuple[float
 class ColorJitter(Transform):
     """Changes brightness, contrast, saturation and hue, in random order, each by a random amount.
 
-    An amount is one number x, for factors from max(0, 1 - x) to 1 + x (hue: turns from -x to x, at most 0.5), or a
-    range. Each step is rounded down to 8 bits before the next, as on PIL images; `like="tensor"` has the grey and
-    the hue that torchvision has for tensors.
+    An amount is one number x, for factors from max(0, 1 - x) to 1 + x (hue: shifts from -x to x, at most 0.5), or a
+    range. Each step is rounded down to 8 bits before the next, as on PIL images; `like="tensor"` uses the grey and
+    the hue of torchvision for tensors.
 
     >>> ColorJitter(0.4, hue=0.1)
     ColorJitter(brightness=(0.6, 1.4), contrast=None, saturation=None, hue=(-0.1, 0.1), like='pil')
@@ -76,7 +76,7 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True)
 class Grayscale(Transform):
-    """Grey, in one channel or in three equal ones.
+    """Converts to grey, in one channel or in three equal ones.
 
     >>> Grayscale(3)
     Grayscale(num_output_channels=3, like='pil')
@@ -92,7 +92,7 @@ class Grayscale(Transform):
 
 @dataclass(frozen=True)
 class RandomGrayscale(Chance):
-    """Grey in all channels, with probability `p`.
+    """Converts to grey in all channels, with probability `p`.
 
     >>> RandomGrayscale()
     RandomGrayscale(p=0.1, like='pil')
@@ -108,7 +108,7 @@ class RandomGrayscale(Chance):
 
 @dataclass(frozen=True)
 class RandomChannelPermutation(Transform):
-    """Channels in random order.
+    """Puts the channels in random order.
 
     >>> RandomChannelPermutation()
     RandomChannelPermutation()
@@ -119,7 +119,7 @@ class RandomChannelPermutation(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomPhotometricDistort(Transform):
-    """Brightness, contrast, saturation, hue and the order of channels, each with probability `p`, as SSD was trained.
+    """Changes brightness, contrast, saturation, hue and the order of channels, each with probability `p`, as in SSD.
 
     >>> RandomPhotometricDistort().hue
     (-0.05, 0.05)
@@ -151,7 +151,7 @@ class RandomPhotometricDistort(Transform):
 
 @dataclass(frozen=True)
 class RandomInvert(Chance):
-    """255 minus every value, with probability `p`.
+    """Subtracts every value from 255, with probability `p`.
 
     >>> RandomInvert(1.0)
     RandomInvert(p=1.0)
@@ -194,7 +194,7 @@ class RandomSolarize(Chance):
 
 @dataclass(frozen=True)
 class RandomEqualize(Chance):
-    """Spreads the values of each channel so that their histogram is flat, with probability `p`.
+    """Equalises the histogram of each channel, with probability `p`.
 
     >>> RandomEqualize()
     RandomEqualize(p=0.5)

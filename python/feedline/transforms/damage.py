@@ -27,7 +27,7 @@ __all__ = [
 class PILGaussianBlur(Transform):
     """`PIL.ImageFilter.GaussianBlur` with a radius from `radius`, with probability `p`: three box blurs.
 
-    Recipes that were written for PIL images (SimCLR, MoCo, DINO) used this one; `GaussianBlur` is torchvision's.
+    Recipes that were written for PIL images (SimCLR, MoCo, DINO) use this one; `GaussianBlur` is torchvision's.
 
     >>> PILGaussianBlur((0.1, 2.0), p=0.5).radius
     (0.1, 2.0)
@@ -43,7 +43,7 @@ class PILGaussianBlur(Transform):
 
 @dataclass(frozen=True, init=False)
 class MotionBlur(Transform):
-    """The mean along a line of 3 to 7 pixels in a random direction, with probability `p`.
+    """Averages along a line of 3 to 7 pixels in a random direction, with probability `p`.
 
     >>> MotionBlur(9).blur_limit
     (3, 9)
@@ -69,7 +69,7 @@ class MotionBlur(Transform):
 
 @dataclass(frozen=True, init=False)
 class Defocus(Transform):
-    """Out of focus: the mean over a disc of a random `radius`, with a soft edge, with probability `p`.
+    """Averages over a disc of a random `radius` with a soft edge, as if out of focus, with probability `p`.
 
     >>> Defocus().radius
     (3, 10)
@@ -91,7 +91,7 @@ class Defocus(Transform):
 
 @dataclass(frozen=True, init=False)
 class GaussianNoise(Transform):
-    """Normal noise on every value, in units where white is 1. `sigma` may be a range.
+    """Adds normal noise to every value, in units where white is 1. `sigma` may be a range.
 
     >>> GaussianNoise(sigma=(0.01, 0.1)).sigma
     (0.01, 0.1)
@@ -112,7 +112,7 @@ class GaussianNoise(Transform):
 
 @dataclass(frozen=True, init=False)
 class SaltAndPepper(Transform):
-    """A random share of the pixels becomes white or black, with probability `p`.
+    """Makes a random share of the pixels white or black, with probability `p`.
 
     >>> SaltAndPepper().amount
     (0.01, 0.06)
@@ -135,7 +135,7 @@ class SaltAndPepper(Transform):
 
 @dataclass(frozen=True, init=False)
 class JPEG(Transform):
-    """Compresses to a random quality from 1 to 100 and decompresses again.
+    """Compresses as JPEG with a random quality from 1 to 100 and decompresses again.
 
     >>> JPEG((5, 50)).quality
     (5, 50)
@@ -150,7 +150,7 @@ class JPEG(Transform):
 
 @dataclass(frozen=True, init=False)
 class Cutout(Transform):
-    """One square of `crop_size` pixels, somewhere inside the image, becomes `fill`, as FFCV does.
+    """Fills one square of `crop_size` pixels inside the image with `fill`, as FFCV does.
 
     >>> Cutout(8).crop_size
     8
@@ -166,7 +166,7 @@ class Cutout(Transform):
 
 @dataclass(frozen=True, init=False)
 class CoarseDropout(Transform):
-    """Several boxes become `fill`, with probability `p`. Sides up to 1 are shares of the image's, else pixels.
+    """Fills several boxes with `fill`, with probability `p`. Sides up to 1 are shares of the image's, else pixels.
 
     >>> CoarseDropout((3, 6)).num_holes_range
     (3, 6)
@@ -194,9 +194,9 @@ class CoarseDropout(Transform):
 
 @dataclass(frozen=True, init=False)
 class GridMask(Transform):
-    """A grid of squares becomes `fill`, with probability `p`.
+    """Fills a grid of squares with `fill`, with probability `p`.
 
-    `d` is the distance between squares as a share of the shorter side (or a range), `ratio` how much of it is kept.
+    `d` is the distance between squares as a share of the shorter side (or a range), `ratio` the share that is kept.
 
     >>> GridMask(0.3).d
     (0.3, 0.3)

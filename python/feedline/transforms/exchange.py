@@ -1,4 +1,4 @@
-"""Lists of transforms from and to other forms: JSON, and torchvision's objects."""
+"""Converts lists of transforms from and to JSON, and from torchvision's objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def to_json(ops: Any) -> str:
 
 
 def from_json(text: str | bytes) -> list[Transform]:
-    """Reads what `to_json` wrote, or the same by hand; defaults may be left out.
+    """Parses the JSON of `to_json`, or of a file written by hand; defaults may be left out.
 
     >>> from feedline import transforms as T
     >>> T.from_json('[{"op": "CenterCrop", "size": 224}]')
@@ -98,7 +98,7 @@ def _resize(theirs: Any) -> Transform:
 def _random_crop(theirs: Any) -> Transform:
     padding = theirs.padding
     if padding is not None and len(padding) == 4 and _is_v2(theirs):  # noqa: PLR2004 - four sides
-        left, right, top, bottom = padding  # the order in which v2 keeps them
+        left, right, top, bottom = padding  # the order in which v2 stores them
         padding = (left, top, right, bottom)
     return geometric.RandomCrop(theirs.size, padding, theirs.pad_if_needed, theirs.fill, theirs.padding_mode)
 
@@ -127,7 +127,7 @@ def _nothing(_theirs: Any) -> Transform:
 
 def _to_dtype(theirs: Any) -> Transform:
     if not getattr(theirs, "scale", True):
-        raise OptionError("from_torchvision: ToDtype(scale=False) has no equal here: floats run from 0 to 1")
+        raise OptionError("from_torchvision: ToDtype(scale=False) has no equivalent here: floats are from 0 to 1")
     return pixel.ToTensor()
 
 
@@ -194,14 +194,14 @@ def _translated(theirs: Any) -> Transform:
     translate = _FROM_TORCHVISION.get(name)
     if translate is None or "torchvision" not in type(theirs).__module__:
         known = ", ".join(sorted(_FROM_TORCHVISION))
-        raise OptionError(f"from_torchvision: {shown(theirs)} has no equal here; there are {known}")
+        raise OptionError(f"from_torchvision: {shown(theirs)} has no equivalent here; there are {known}")
     return translate(theirs)
 
 
 def from_torchvision(transforms: Any) -> list[Transform]:
-    """The same list as torchvision's `Compose`, v1 or v2; an error names what has no equal.
+    """Converts torchvision's `Compose`, v1 or v2; an error names transforms without an equivalent.
 
-    Conversions to tensors disappear: batches are tensors anyway.
+    Conversions to tensors are dropped: batches are tensors anyway.
 
     >>> from torchvision.transforms import v2
     >>> from feedline import transforms as T

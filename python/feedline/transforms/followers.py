@@ -1,4 +1,4 @@
-"""Masks, boxes and keypoints of one image at hand: moved as a loader moves them."""
+"""Masks, boxes and keypoints of a single image: transformed as in a loader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTEGERS = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "int
 
 
 class Followers:
-    """What was given beside an image."""
+    """The targets that were given with an image."""
 
     def __init__(
         self, mask: Any, boxes: Any, keypoints: Any, labels: Any, targets: Mapping[str, Target] | None
@@ -40,12 +40,12 @@ class Followers:
         self.given = any(value is not None for value in self._values.values())
 
     def check(self, ops: Any) -> None:
-        """An error for lists that nothing can follow."""
+        """Raises an error for lists that targets cannot follow."""
         if any(_holds_augmix(op) for op in flat(ops)):
             raise OptionError("targets: AugMix blends several warped copies of the image; nothing can follow them")
 
     def moved(self, params: str, size: tuple[int, int]) -> list[Any]:
-        """Those that were given, where `params` put them, and the labels of boxes that are left."""
+        """The given targets, transformed by `params`, and the labels of the remaining boxes."""
         results: list[Any] = []
         kept: list[int] = []
         if self._values["mask"] is not None:
@@ -101,7 +101,7 @@ class Followers:
 
 
 def _array(name: str, value: Any) -> tuple[np.ndarray[Any, Any], Any]:
-    """The value as an array, and how a result becomes what the value was."""
+    """The value as an array, and a function that converts a result to the value's type."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         import torch  # noqa: PLC0415 - only for those who gave a tensor
 

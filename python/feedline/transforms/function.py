@@ -15,12 +15,12 @@ __all__ = ["Python"]
 
 @dataclass(frozen=True)
 class Python(Transform):
-    """A function of your own for one image, in worker processes: before, between or after the engine's transforms.
+    """Your own function for one image, in worker processes: before, between or after the engine's transforms.
 
-    `as_` says what it gets: `"numpy"` (an array in the loader's `memory_format`), `"pil"`, `"torch"` (channels first);
-    without it, transforms of torchvision's v2 get tensors, those of v1 PIL images, albumentations arrays with the
-    channels last, all others arrays. Before further transforms, and for PIL, torchvision and albumentations, images are
-    8-bit; otherwise they are as the transforms before leave them. What it gives back may be any of these.
+    `as_` is the form of its image: `"numpy"` (an array in the loader's `memory_format`), `"pil"`, `"torch"` (channels
+    first); by default, transforms of torchvision's v2 get tensors, those of v1 PIL images, albumentations arrays with
+    the channels last, all others arrays. Before further transforms, and for PIL, torchvision and albumentations, images
+    are 8-bit; otherwise they are as the transforms before leave them. It may return any of these.
 
     If it has a parameter `rng`, it gets a `numpy.random.Generator` drawn from (seed, epoch, sample, view). The random
     numbers of Python, NumPy and torch that it may use instead are seeded the same way in worker processes, so that
@@ -44,5 +44,5 @@ class Python(Transform):
         call_of("T.Python", self.function, self.as_)
 
     def to_spec(self) -> dict[str, Any]:
-        """Not for the engine."""
+        """Refused: the engine cannot run it."""
         raise OptionError("transforms: T.Python is for image fields of a loader")

@@ -1,4 +1,4 @@
-"""Where pixels go: crops, resizes, flips, padding, rotations."""
+"""Geometry: crops, resizes, flips, padding, rotations."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _mode(value: str) -> str:
 
 @dataclass(frozen=True, init=False)
 class RandomResizedCrop(Transform):
-    """A box of random area and aspect ratio, resized to `size`.
+    """Crops a box of random area and aspect ratio and resizes it to `size`.
 
-    `method="torchvision"` draws as torchvision does (ten tries, then the middle); `"direct"` draws the ratio first and
+    `method="torchvision"` draws as torchvision does (ten tries, then the centre); `"direct"` draws the ratio first and
     then only areas that fit, so that no try is wasted. Only the box is decoded.
 
     >>> RandomResizedCrop(224, scale=(0.2, 1.0)).scale
@@ -92,7 +92,7 @@ class RandomResizedCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class Resize(Transform):
-    """To `size`: one number for the shorter side (the ratio stays), or (height, width).
+    """Resizes to `size`: one number for the shorter side (the ratio stays), or (height, width).
 
     With a number, `max_size` limits the longer side. `Resize(None, max_size=n)` makes the longer side n;
     `Resize(None, scale=s)` multiplies both.
@@ -131,7 +131,7 @@ class Resize(Transform):
 
 @dataclass(frozen=True, init=False)
 class CenterCrop(Transform):
-    """The middle; an image that is smaller is padded with black.
+    """Crops the centre; an image that is smaller is padded with black.
 
     >>> CenterCrop(224)
     CenterCrop(size=(224, 224))
@@ -145,7 +145,7 @@ class CenterCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class ResizedCenterCrop(Transform):
-    """A square in the middle, `ratio` times the shorter side, resized to `size`: FFCV's validation crop.
+    """Crops a square in the centre, `ratio` times the shorter side, and resizes it to `size`: FFCV's validation crop.
 
     >>> ResizedCenterCrop(224, ratio=224 / 256).ratio
     0.875
@@ -162,7 +162,7 @@ class ResizedCenterCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class BucketResize(Transform):
-    """The middle of the image at the nearest of several aspect ratios, resized to that ratio's (height, width).
+    """Crops the centre to the nearest of several aspect ratios and resizes it to that ratio's (height, width).
 
     With `sampler=fl.samplers.Buckets(sizes)` of the same sizes, every batch has one size.
 
@@ -179,7 +179,7 @@ class BucketResize(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomCrop(Transform):
-    """A box of fixed size at a random place.
+    """Crops a box of fixed size at a random place.
 
     >>> RandomCrop(32, padding=4).padding
     (4, 4, 4, 4)
@@ -245,9 +245,9 @@ class RandomVerticalFlip(Chance):
 
 @dataclass(frozen=True, init=False)
 class RandomRotation(Transform):
-    """Turns by a random angle between `degrees[0]` and `degrees[1]`, counter-clockwise; one number is ± that.
+    """Rotates by a random angle between `degrees[0]` and `degrees[1]`, counter-clockwise; one number is ± that.
 
-    `expand=True` makes the result large enough for all of the image; batches then hold images of different sizes.
+    `expand=True` makes the result large enough for the whole image; batches then contain images of different sizes.
 
     >>> RandomRotation(30).degrees
     (-30.0, 30.0)
@@ -278,7 +278,7 @@ class RandomRotation(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomAffine(Transform):
-    """Turns (clockwise), moves, scales and shears about the middle, or about `center`.
+    """Rotates (clockwise), moves, scales and shears about the centre, or about `center`.
 
     `translate` is the largest share of width and height to move by, `scale` a range of factors, `shear` degrees: one
     number for ± that along x, two for a range along x, four for ranges along x and y.
@@ -318,7 +318,7 @@ class RandomAffine(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomPerspective(Transform):
-    """Looks at the image from a random side, with probability `p`.
+    """Applies a random perspective, with probability `p`.
 
     Corners move by up to `distortion_scale` of half a side.
 

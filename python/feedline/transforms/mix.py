@@ -1,4 +1,4 @@
-"""What samples of a batch do to each other."""
+"""Transforms that mix the samples of a batch."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _classes(value: Any) -> int:
 
 @dataclass(frozen=True)
 class MixUp(BatchTransform):
-    """Two samples blended, and their labels with them, by a share drawn from Beta(`alpha`, `alpha`).
+    """Blends two samples and their labels, by a share drawn from Beta(`alpha`, `alpha`).
 
-    `label` becomes `[B, num_classes]` of float32. The share counts for the whole batch, as in torchvision, for a pair
-    (`per="pair"`) or for each sample by itself (`per="sample"`, timm's `elem`). `like="timm"` smooths labels by 0.1,
-    as timm's Mixup does unless told otherwise.
+    `label` becomes `[B, num_classes]` of float32. The share applies to the whole batch, as in torchvision, to a pair
+    (`per="pair"`) or to each sample (`per="sample"`, timm's `elem`). `like="timm"` smooths labels by 0.1,
+    as timm's Mixup does by default.
 
     >>> from feedline import transforms as T
     >>> T.MixUp(0.2, num_classes=1000).per
@@ -59,9 +59,9 @@ class MixUp(BatchTransform):
 
 @dataclass(frozen=True)
 class CutMix(BatchTransform):
-    """A box of one sample shown in the other, and labels shared by area, which is drawn from Beta(`alpha`, `alpha`).
+    """Copies a box of one sample into the other, and mixes labels by area, which is drawn from Beta(`alpha`, `alpha`).
 
-    `like` says whose rules give the box: torchvision's or timm's (which also smooths labels by 0.1). `minmax` draws the
+    `like` selects the rules for the box: torchvision's or timm's (which also smooths labels by 0.1). `minmax` draws the
     box's sides between these shares of the image's instead (timm's). Masks that are targets get the box as well.
 
     >>> from feedline import transforms as T
@@ -105,9 +105,9 @@ def _check_pair(op: Any) -> None:
 
 @dataclass(frozen=True)
 class Mosaic(BatchTransform):
-    """Four samples that meet at a random point, with their masks, boxes, labels of boxes and keypoints.
+    """Joins four samples at a random point, with their masks, boxes, labels of boxes and keypoints.
 
-    The point lies between the shares `center` of height and width. Each sample shows the part that lies next to the
+    The point is between the shares `center` of height and width. Each sample contributes the part next to the
     point.
 
     >>> from feedline import transforms as T
@@ -125,11 +125,11 @@ class Mosaic(BatchTransform):
 
 @dataclass(frozen=True)
 class CopyPaste(BatchTransform):
-    """Objects of one sample pasted into the other by their masks, with boxes and all fields that belong to boxes.
+    """Pastes objects of one sample into the other by their masks, with boxes and all fields that belong to boxes.
 
     `masks` names a target `T.Mask` that is a stack, one per box, and is among the `labels` of `T.Boxes`. Each of the
-    other's objects is taken with probability `share`. What they cover goes from the masks beneath, and boxes shrink
-    with them.
+    other's objects is taken with probability `share`. Covered parts are removed from the masks beneath, and boxes
+    shrink with them.
 
     >>> from feedline import transforms as T
     >>> T.CopyPaste("masks").share
@@ -179,7 +179,7 @@ class OneHot(BatchTransform):
 
 
 def batch_specs(ops: Sequence[Any]) -> list[dict[str, Any]]:
-    """A list of batch transforms as plain data; `RandomChoice` may hold them."""
+    """A list of batch transforms as plain data; `RandomChoice` may contain them."""
     found = []
     for op in listed("batch_transforms", ops, "a list of T.MixUp, T.CutMix and the like"):
         if isinstance(op, RandomChoice):

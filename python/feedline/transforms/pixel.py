@@ -1,4 +1,4 @@
-"""What happens to values and neighbourhoods."""
+"""Values and neighbourhoods: blur, erasing, normalisation."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class GaussianBlur(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomErasing(Transform):
-    """A box of random area and aspect ratio loses its pixels, with probability `p`.
+    """Erases a box of random area and aspect ratio, with probability `p`.
 
-    `value` is what it gets: one number, one per channel, or `"random"` for normal noise. After `Normalize` (its usual
-    place) it is in the units of the normalised image; before it, from 0 to 255, without noise. `mode` has timm's words
-    for it: `"const"` (0), `"rand"` (one normal value per channel) or `"pixel"` (noise). `count` is a number of boxes,
-    or (fewest, most); each gets its share of the area. `RandomErasing.timm()` has timm's defaults.
+    `value` fills it: one number, one per channel, or `"random"` for normal noise. After `Normalize` (its usual
+    place) it is in the units of the normalised image; before it, from 0 to 255, without noise. `mode` uses timm's
+    names: `"const"` (0), `"rand"` (one normal value per channel) or `"pixel"` (noise). `count` is a number of boxes, or
+    (fewest, most); each gets its share of the area. `RandomErasing.timm()` has timm's defaults.
 
     >>> RandomErasing(value="random").value
     'random'
@@ -70,7 +70,7 @@ class RandomErasing(Transform):
     ) -> None:
         named = None if mode is None else choice("mode", mode, ("const", "rand", "pixel"))
         set_fields(self, mode=named, count=counts("count", count))
-        flag("inplace", inplace)  # batches are nobody's input: there is nothing to spare
+        flag("inplace", inplace)  # there is no input that could be changed in place
         held = choice("value", value, ("random",)) if isinstance(value, str) else per_channel("value", value)
         set_fields(self, p=probability(p), scale=low_high("scale", scale, 0.0), ratio=low_high("ratio", ratio, 0.0))
         set_fields(self, value=held)
@@ -83,13 +83,13 @@ class RandomErasing(Transform):
 
     @classmethod
     def timm(cls, p: float = 0.5, mode: Literal["const", "rand", "pixel"] = "const", count: int = 1) -> RandomErasing:
-        """timm's: areas up to a third, ratios from 0.3 to 1 / 0.3."""
+        """The version of timm: areas up to a third, ratios from 0.3 to 1 / 0.3."""
         return cls(p, (0.02, 1 / 3), (0.3, 1 / 0.3), mode=mode, count=(1, count) if count > 1 else 1)
 
 
 @dataclass(frozen=True, init=False)
 class Normalize(Transform):
-    """`(x - mean) / std` per channel, with `x` from 0 to 1. Comes last; only `RandomErasing` may follow.
+    """Computes `(x - mean) / std` per channel, with `x` from 0 to 1. Comes last; only `RandomErasing` may follow.
 
     >>> Normalize(0.5, 0.5)
     Normalize(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
@@ -110,12 +110,12 @@ class Normalize(Transform):
 
 @dataclass(frozen=True)
 class ToTensor(Transform):
-    """What torchvision lists need between PIL images and floats. Here results are tensors anyway: changes nothing.
+    """Changes nothing, because results are tensors anyway; torchvision lists need it between PIL images and floats.
 
     >>> ToTensor().to_spec() is None
     True
     """
 
     def to_spec(self) -> None:
-        """Nothing to do."""
+        """None: there is nothing to do."""
         return

@@ -1,4 +1,4 @@
-"""Transforms that hold or choose transforms."""
+"""Transforms that contain or select transforms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _List(Transform):
 
 @dataclass(frozen=True, init=False)
 class Compose(_List):
-    """Several, one after the other. The same as a list; `a | b` makes one.
+    """Applies several transforms one after the other. The same as a list; `a | b` makes one.
 
     >>> from feedline import transforms as T
     >>> T.Compose([T.CenterCrop(8)])
@@ -78,7 +78,7 @@ class Compose(_List):
 
 @dataclass(frozen=True, init=False)
 class RandomApply(_List):
-    """All of them, one after the other, with probability `p`; else none.
+    """Applies all of them, one after the other, with probability `p`; else none.
 
     >>> from feedline import transforms as T
     >>> T.RandomApply([T.ColorJitter(0.4)], p=0.8).p
@@ -95,7 +95,7 @@ class RandomApply(_List):
 
 @dataclass(frozen=True, init=False)
 class RandomChoice(_List):
-    """One of them, by the weights `p`.
+    """Applies one of them, chosen by the weights `p`.
 
     >>> from feedline import transforms as T
     >>> T.RandomChoice([T.RandomInvert(1.0), T.RandomEqualize(1.0)], p=[1, 3]).p
@@ -120,7 +120,7 @@ class RandomChoice(_List):
 
 @dataclass(frozen=True, init=False)
 class RandomOrder(_List):
-    """All of them, in random order.
+    """Applies all of them, in random order.
 
     >>> from feedline import transforms as T
     >>> len(T.RandomOrder([T.RandomInvert(), T.RandomEqualize()]).transforms)
@@ -136,7 +136,7 @@ class RandomOrder(_List):
 
 @dataclass(frozen=True, init=False)
 class AutoAugment(Transform):
-    """One of 25 pairs of operations that were learned on `"imagenet"`, `"cifar10"` or `"svhn"`.
+    """Applies one of 25 pairs of operations that were learned on `"imagenet"`, `"cifar10"` or `"svhn"`.
 
     >>> AutoAugment("cifar10").policy
     'cifar10'
@@ -158,10 +158,11 @@ class AutoAugment(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandAugment(Transform):
-    """`num_ops` random operations, all of strength `magnitude` of `num_magnitude_bins`, as torchvision has them.
+    """Applies `num_ops` random operations, all of strength `magnitude` of `num_magnitude_bins`, as in torchvision.
 
-    `like="timm"` is timm's, which shares only the name: `magnitude` is in tenths, each operation is done with
-    probability `p`, `magnitude_std` varies the magnitude (above 100: uniform from 0), `increasing=True` is its `inc1`.
+    `like="timm"` is timm's version, which shares only the name: `magnitude` is in tenths, each operation is applied
+    with probability `p`, `magnitude_std` varies the magnitude (above 100: uniform from 0), `increasing=True` is its
+    `inc1`.
 
     >>> RandAugment(magnitude=15).magnitude
     15
@@ -215,7 +216,7 @@ class RandAugment(Transform):
 
     @classmethod
     def timm(cls, config: str = "rand-m9-mstd0.5-inc1", fill: Fill = None) -> RandAugment:
-        """Timm's by its own words: `rand`, `mN` magnitude, `nN` operations, `pX`, `mstdX`, `mmaxN`, `inc1`."""
+        """The version of timm, by its text: `rand`, `mN` magnitude, `nN` operations, `pX`, `mstdX`, `mmaxN`, `inc1`."""
         names = {"m": "magnitude", "n": "num_ops", "p": "p", "mstd": "magnitude_std", "mmax": "magnitude_max"}
         found: dict[str, Any] = {"magnitude": 10}
         variant, *sections = config.split("-")
@@ -227,7 +228,7 @@ class RandAugment(Transform):
                 else:
                     found[names[word]] = float(number) if word in ("p", "mstd", "mmax") else int(number)
             except (KeyError, ValueError):
-                raise OptionError(f"RandAugment.timm: '{section}' of '{config}' has no equal here") from None
+                raise OptionError(f"RandAugment.timm: '{section}' of '{config}' has no equivalent here") from None
         if variant != "rand":
             raise OptionError(f"RandAugment.timm: '{config}' does not begin with 'rand'")
         return cls(like="timm", fill=fill, **found)
@@ -235,7 +236,7 @@ class RandAugment(Transform):
 
 @dataclass(frozen=True, init=False)
 class TrivialAugmentWide(Transform):
-    """One random operation of random strength.
+    """Applies one random operation of random strength.
 
     >>> TrivialAugmentWide()
     TrivialAugmentWide(num_magnitude_bins=31, interpolation='nearest', fill=(0, 0, 0))
@@ -255,7 +256,7 @@ class TrivialAugmentWide(Transform):
 
 @dataclass(frozen=True, init=False)
 class AugMix(Transform):
-    """Chains of random operations, mixed with the image by random weights, with torchvision's pixels for tensors.
+    """Mixes chains of random operations with the image by random weights, with torchvision's pixels for tensors.
 
     >>> AugMix().mixture_width
     3
@@ -289,7 +290,7 @@ class AugMix(Transform):
 
 @dataclass(frozen=True)
 class ThreeAugment(Transform):
-    """Grey, solarised or blurred (Pillow's blur), then brightness, contrast and saturation: how DeiT III was trained.
+    """Grey, solarised or blurred (Pillow's blur), then brightness, contrast and saturation, as in DeiT III.
 
     >>> ThreeAugment()
     ThreeAugment(color_jitter=0.3)
@@ -304,7 +305,7 @@ class ThreeAugment(Transform):
 
 @dataclass(frozen=True, init=False)
 class SomeOf(_List):
-    """`n` of them (or from `n[0]` to `n[1]`), in random order; with `replace=True` one may come again.
+    """Applies `n` of them (or from `n[0]` to `n[1]`), in random order; with `replace=True` one may be repeated.
 
     `ordered=True` keeps them in the list's order.
 
@@ -333,9 +334,9 @@ class SomeOf(_List):
 
 @dataclass(frozen=True, init=False)
 class Schedule(Transform):
-    """Other transforms, or other numbers, in other epochs: `{0: ..., 10: ...}`, each from its epoch on.
+    """Other transforms, or other values, in other epochs: `{0: ..., 10: ...}`, each from its epoch on.
 
-    As a list's member it holds transforms. As an argument it holds values, and every epoch's batches have that epoch's
+    In a list, it contains transforms. As an argument, it contains values, and every epoch's batches have that epoch's
     size: progressive resizing.
 
     >>> from feedline import transforms as T
@@ -353,10 +354,10 @@ interpolation='bilinear'),)
         try:
             given: dict[int, Any] = dict(steps)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise OptionError(f"Schedule: steps: {shown(steps)} is no dict of epochs") from None
+            raise OptionError(f"Schedule: steps: {shown(steps)} is not a dict of epochs") from None
         whose = {whole("epoch", epoch, 0, 2**63 - 1): _step(value) for epoch, value in given.items()}
         if min(whose, default=1) != 0:
-            raise OptionError("Schedule: must say what is done from epoch 0 on")
+            raise OptionError("Schedule: must begin with epoch 0")
         set_fields(self, steps={epoch: whose[epoch] for epoch in sorted(whose)})
 
     def __hash__(self) -> int:
@@ -382,14 +383,14 @@ interpolation='bilinear'),)
         steps = []
         for epoch, members in self.steps.items():
             if not isinstance(members, tuple) or not all(isinstance(member, Transform) for member in members):
-                raise OptionError(f"Schedule: epoch {epoch}: {shown(members)} is no transform and no list of them")
+                raise OptionError(f"Schedule: epoch {epoch}: {shown(members)} is not a transform or a list of them")
             inner = [member.to_spec() for member in members]
             steps.append([epoch, [member for member in inner if member is not None]])
         return {"op": "Schedule", "steps": steps}
 
 
 def _step(value: Any) -> Any:
-    """Transforms as a tuple; other values as they are."""
+    """Transforms as a tuple; other values unchanged."""
     if isinstance(value, Transform):
         return (value,)
     if isinstance(value, (list, tuple)) and value and all(isinstance(member, Transform) for member in value):
@@ -398,6 +399,6 @@ def _step(value: Any) -> Any:
 
 
 def flat(ops: Any) -> list[Any]:
-    """A list of transforms without `Compose`: what is inside stands in its place."""
+    """A list of transforms in which each `Compose` is replaced by its content."""
     ops = [ops] if not isinstance(ops, Sequence) else list(ops)
     return [inner for op in ops for inner in (flat(op.transforms) if isinstance(op, Compose) else [op])]

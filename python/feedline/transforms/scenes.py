@@ -1,4 +1,4 @@
-"""Images before backgrounds, and patterns on them."""
+"""Images in front of backgrounds, and patterns on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CircularMask(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomEmbed(Transform):
-    """The image on a canvas of `canvas_size`, its middle at a random place, perhaps faded into the background.
+    """Puts the image on a canvas of `canvas_size`, its centre at a random place, optionally faded into the background.
 
     `x_range` and `y_range` are shares of the canvas (one number or a range); `background` is black (`"zeros"`), `fill`
     (`"constant"`) or noise (`"power_law"`) with an exponent from `alpha_range`.
@@ -94,8 +94,9 @@ class RandomBackgroundBlend(Transform):
     """Fades the image into a background of the same size.
 
     `fade_mode` is `"circular"` (a disc with a Gaussian edge), `"cosine"`, or nothing; the fade begins at `fade_radius`
-    (a share of half the shorter side) and ends `inset` pixels before the edge. Noise has `mean` and reaches `std` times
-    `noise_scale` from it, in units where white is 1. Images have no alpha channel here: the fade alone decides.
+    (a share of half the shorter side) and ends `inset` pixels before the edge. Noise has `mean` and deviates from it by
+    up to `std` times `noise_scale`, in units where white is 1. Images have no alpha channel here: only the fade
+    matters.
 
     >>> RandomBackgroundBlend("power_law", fade_mode="cosine").alpha_range
     (2.0, 2.0)
@@ -169,7 +170,7 @@ class Poison(Transform):
     """Blends `mask` into the samples `indices`: `x (1 - alpha) + mask alpha`, clamped and truncated, as FFCV does.
 
     `mask` is an array (height, width, 3) of levels, `alpha` an array (height, width) from 0 to 1; images must have that
-    size where it stands.
+    size at this point of the list.
 
     >>> import numpy as np
     >>> Poison(np.zeros((4, 4, 3)), np.ones((4, 4)), [7, 3]).indices
@@ -199,7 +200,7 @@ class Poison(Transform):
 
 @dataclass(frozen=True, init=False)
 class ReplaceLabel(Transform):
-    """Gives the samples `indices` the label `new_label`, as FFCV does. It stands in the list of an integer field.
+    """Gives the samples `indices` the label `new_label`, as FFCV does. It is used in the list of an integer field.
 
     >>> {"image": [], "label": [ReplaceLabel([7, 3], 0)]}["label"][0].indices
     (3, 7)
@@ -224,10 +225,11 @@ def _five(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, init=False)
 class RGBToLGN(Transform):
-    """Five colour-opponent channels in the place of colours and of `Normalize`, as floats: parvo (long minus middle
+    """Five colour-opponent channels instead of colours and of `Normalize`, as floats: parvo (long minus middle
     wavelengths, and the reverse), magno (light on dark, dark on light), konio (short minus the others).
 
-    Each is a Gaussian minus a wider one, with the standard deviations (centre, surround); `rectify` cuts below zero.
+    Each is a Gaussian minus a wider one, with the standard deviations (centre, surround); `rectify` sets negative
+    values to zero.
 
     >>> RGBToLGN().parvo
     (1.5, 5.0)
@@ -256,7 +258,7 @@ class RGBToLGN(Transform):
 
 @dataclass(frozen=True, init=False)
 class RGBToMagno(Transform):
-    """Two channels, light on dark and dark on light, in the place of colours and of `Normalize`, as floats.
+    """Two channels, light on dark and dark on light, instead of colours and of `Normalize`, as floats.
 
     >>> RGBToMagno().magno
     (2.5, 5.0)

@@ -1,4 +1,4 @@
-"""Sizes that depend on the image or on chance, canvases, several crops."""
+"""Sizes that depend on the image or are random, canvases, several crops."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class RandomShortestSize(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomResize(Transform):
-    """Resizes the shorter side to a random length from `min_size` up to, but not, `max_size`.
+    """Resizes the shorter side to a random length from `min_size` up to, but not including, `max_size`.
 
     >>> RandomResize(128, 256).max_size
     256
@@ -111,7 +111,7 @@ class RandomResize(Transform):
 
 @dataclass(frozen=True, init=False)
 class Letterbox(Transform):
-    """The whole image inside `size`, in the middle, with bars of `fill` where its ratio differs.
+    """Fits the whole image into `size`, centred, with bars of `fill` if its ratio differs.
 
     >>> Letterbox(640).fill
     (114, 114, 114)
@@ -131,7 +131,7 @@ class Letterbox(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomZoomOut(Transform):
-    """A canvas of one to four times the size, with the image somewhere on it, with probability `p`.
+    """Puts the image on a canvas of one to four times its size, at a random place, with probability `p`.
 
     >>> RandomZoomOut(fill=127).side_range
     (1.0, 4.0)
@@ -164,9 +164,9 @@ class RandomTranslate(Transform):
 
 @dataclass(frozen=True, init=False)
 class FiveCrop(Transform):
-    """The four corners and the middle. Results have one dimension more: `[B, 5, 3, height, width]`.
+    """Crops the four corners and the centre. Results have one more dimension: `[B, 5, 3, height, width]`.
 
-    What comes after it is done to all crops alike.
+    Later transforms are applied to all crops alike.
 
     >>> FiveCrop(224)
     FiveCrop(size=(224, 224))

@@ -1,4 +1,4 @@
-"""What moves with an image: masks, boxes, keypoints."""
+"""Targets that move with an image: masks, boxes, keypoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MaskDtype = Literal["int64", "int32", "uint8"]
 
 
 class Target(metaclass=Called):
-    """The base of what `Loader(targets=...)` takes."""
+    """Base of the targets for `Loader(targets=...)`."""
 
     def to_spec(self) -> dict[str, Any]:
         """As plain data."""
@@ -27,9 +27,9 @@ class Target(metaclass=Called):
 class Mask(Target):
     """A number per pixel: classes, or numbers of instances. Moved with the image, never blended.
 
-    A palette PNG gives its indices, grey PNG and TIFF their 8 or 16 bits; arrays of whole numbers are taken as they
-    are. An array of three dimensions is a stack: one mask per instance. `fill` stands where the image shows nothing.
-    The batch has `[B, H, W]` of `dtype`; a stack is ragged. Where the data set has several images, `of` names the one
+    A palette PNG gives its indices, grey PNG and TIFF their 8 or 16 bits; arrays of integers are used unchanged.
+    An array of three dimensions is a stack: one mask per instance. `fill` is used where there is no image.
+    The batch has `[B, H, W]` of `dtype`; a stack is ragged. If the data set has several images, `of` names the one
     that it moves with.
 
     >>> from feedline import transforms as T
@@ -64,11 +64,11 @@ _MASKS: dict[str, tuple[int, int]] = {
 class Boxes(Target):
     """Boxes of objects, `[n, 4]` per sample: an array or a JSON list.
 
-    `format` says what the four numbers are: corners (`"xyxy"`), corner and size (`"xywh"`) or middle and size
-    (`"cxcywh"`); with `normalized`, shares of width and height. They come out in the same form, float32, ragged. A
-    turned box becomes the box around it. `clip` cuts boxes at the image's edges. Boxes shorter than `min_size` pixels
-    on a side, or of which less than `min_visibility` is left, are dropped, and with them their values in the fields
-    that `labels` names (a name or several).
+    `format` gives the meaning of the four numbers: corners (`"xyxy"`), corner and size (`"xywh"`) or centre and size
+    (`"cxcywh"`); with `normalized`, shares of width and height. They are returned in the same form, float32, ragged. A
+    rotated box becomes the box around it. `clip` cuts boxes at the image's edges. Boxes shorter than `min_size` pixels
+    on a side, or of which less than `min_visibility` is left, are dropped, and so are their values in the fields
+    named in `labels` (a name or several).
 
     >>> from feedline import transforms as T
     >>> T.Boxes("xywh", labels="label").labels
@@ -98,7 +98,7 @@ class Boxes(Target):
         maybe(text)("of", self.of)
 
     def rules(self) -> dict[str, Any]:
-        """How they are written and which are dropped, as plain data."""
+        """Format of the boxes and the rules for dropping them, as plain data."""
         names = ("format", "normalized", "clip", "min_size", "min_visibility")
         return {"labels": list(self.labels or ()), **{name: getattr(self, name) for name in names}}
 
@@ -114,8 +114,8 @@ _FORMATS = ("xyxy", "xywh", "cxcywh")
 class Keypoints(Target):
     """Points, `[n, 2]` (column, row) or `[n, 3]` with visibility per sample; more dimensions before these are kept.
 
-    Whole numbers are the middles of pixels, as torchvision has it. A point that the result does not show keeps its
-    place outside; its visibility becomes 0.
+    Integers are the centres of pixels, as in torchvision. A point outside the result keeps its
+    place; its visibility becomes 0.
 
     >>> from feedline import transforms as T
     >>> T.Keypoints()

@@ -1,4 +1,4 @@
-"""Single changes of colour, and those that other libraries have."""
+"""Single changes of colour, and those of other libraries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Factor(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomBrightness(_Factor):
-    """Every value times a factor from 1 ± `magnitude` (or from a range), with probability `p`.
+    """Multiplies every value by a factor from 1 ± `magnitude` (or from a range), with probability `p`.
 
     >>> RandomBrightness(0.4)
     RandomBrightness(magnitude=(0.6, 1.4), p=0.5)
@@ -55,7 +55,7 @@ class RandomBrightness(_Factor):
 
 @dataclass(frozen=True, init=False)
 class RandomContrast(_Factor):
-    """Away from the mean grey (factors above 1) or towards it, with probability `p`.
+    """Moves values away from the mean grey (factors above 1) or towards it, with probability `p`.
 
     >>> RandomContrast((0.5, 1.5), p=1.0).magnitude
     (0.5, 1.5)
@@ -70,7 +70,7 @@ class RandomContrast(_Factor):
 
 @dataclass(frozen=True, init=False)
 class RandomSaturation(_Factor):
-    """Away from each pixel's grey (factors above 1) or towards it, with probability `p`.
+    """Moves values away from each pixel's grey (factors above 1) or towards it, with probability `p`.
 
     >>> RandomSaturation().p
     0.5
@@ -85,7 +85,7 @@ class RandomSaturation(_Factor):
 
 @dataclass(frozen=True, init=False)
 class RandomHue(Transform):
-    """Around the colour circle by up to ± `hue` (at most 0.5), with probability `p`.
+    """Rotates the hue by up to ± `hue` (at most 0.5), with probability `p`.
 
     >>> RandomHue(0.1).hue
     (-0.1, 0.1)
@@ -101,7 +101,7 @@ class RandomHue(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomGamma(Transform):
-    """`255 (x / 255)^gamma` with a random exponent, with probability `p`.
+    """Computes `255 (x / 255)^gamma` with a random exponent, with probability `p`.
 
     >>> RandomGamma((0.8, 1.2)).gamma
     (0.8, 1.2)
@@ -117,7 +117,7 @@ class RandomGamma(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomColorJitterHSV(Transform):
-    """Hue, saturation and value changed in floats, then contrast about middle grey, rounded once; with probability `p`.
+    """Changes hue, saturation and value in floats, then contrast about middle grey, rounded once; with probability `p`.
 
     `hue` is a part of the circle, the others are factors 1 ± x, or ranges.
 
@@ -147,7 +147,7 @@ class RandomColorJitterHSV(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomColorJitterYIQ(Transform):
-    """One random colour matrix through YIQ: hue (degrees), saturation, value, brightness, contrast.
+    """Applies one random colour matrix through YIQ: hue (degrees), saturation, value, brightness, contrast.
 
     >>> RandomColorJitterYIQ(hue=18).hue
     (-18.0, 18.0)
@@ -199,7 +199,7 @@ class RGBShift(Transform):
 
 @dataclass(frozen=True, init=False)
 class ChannelDropout(Transform):
-    """One or two channels become `fill`, with probability `p`.
+    """Fills one or two channels with `fill`, with probability `p`.
 
     >>> ChannelDropout().channel_drop_range
     (1, 1)

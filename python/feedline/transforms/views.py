@@ -17,7 +17,7 @@ __all__ = ["MultiCrop", "Yoked", "unyoked"]
 
 
 class Yoked(metaclass=Called):
-    """A view that shares some draws with another: the same crop with other colours.
+    """A view that shares some draws with another: for example the same crop with other colours.
 
     `view` is the other view's name, or its list. `share` names the transforms whose draws are the other's, at the same
     place of the list. `ops` is this view's own list; the other's if it is not given.
@@ -64,7 +64,7 @@ class _Shared(Transform):
 
 
 def unyoked(field: str, views: Mapping[str, Any]) -> dict[str, Any]:
-    """The views of a field as plain lists, each yoked transform with the place that it draws from."""
+    """The views of a field as plain lists; each yoked transform has the place that it draws from."""
     names = sorted(views)
     return {
         name: _one(field, name, ops, views, names) if isinstance(ops, Yoked) else ops for name, ops in views.items()
@@ -79,7 +79,7 @@ def _one(field: str, name: str, yoked: Yoked, views: Mapping[str, Any], names: l
         other = next((view for view, ops in views.items() if ops is yoked.view or ops == yoked.view), None)
     if other is None or other == name or isinstance(views[other], Yoked):
         raise OptionError(
-            f"{where}: yoked to {shown(yoked.view)}, which is no plain view; there are {', '.join(names)}"
+            f"{where}: yoked to {shown(yoked.view)}, which is not a plain view; there are {', '.join(names)}"
         )
     theirs = [op for op in flat(views[other]) if not isinstance(op, Transform) or op.to_spec() is not None]
     mine = theirs if yoked.ops is None else list(flat(yoked.ops))
@@ -98,8 +98,8 @@ def _one(field: str, name: str, yoked: Yoked, views: Mapping[str, Any], names: l
 class MultiCrop(Mapping[str, Any]):
     """Several crops of one image: views for `transforms={"image": T.MultiCrop(...)}`.
 
-    `sizes`, `counts` and `scales` have one entry for each kind of crop, `names` calls them. `ops` comes after each
-    crop: one list for all, or one list per kind, or one per view. Each view has draws of its own; all come from one
+    `sizes`, `counts` and `scales` have one entry for each kind of crop, `names` names them. `ops` follows each
+    crop: one list for all, or one list per kind, or one per view. Each view has its own draws; all come from one
     decoding.
 
     >>> from feedline import transforms as T
@@ -152,7 +152,7 @@ class MultiCrop(Mapping[str, Any]):
 
 
 def _lists(ops: Sequence[Any], kinds: int, views: list[tuple[int, int]]) -> list[list[Any]]:
-    """What comes after each crop."""
+    """The transforms after each crop."""
     given = listed("ops", ops, "a list of transforms, or of such lists")
     nested = [isinstance(op, (list, tuple)) for op in given]
     if not any(nested):

@@ -133,7 +133,7 @@ impl Plan {
             let field = self.pictures[picture].field;
             for view in 0..self.pictures[picture].outputs.len() {
                 if self.images[self.pictures[picture].outputs[view].1].copies() > 1 {
-                    let reason = "several crops of one image have no one list of what was done";
+                    let reason = "several crops of one image have no single list of parameters";
                     return Err(Error::option("return_params", reason));
                 }
                 let name = format!("{}.params", dataset.schema().fields[field].name);
