@@ -94,7 +94,7 @@ def test_the_sampler_is_what_it_says(data):
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_passes_of_dataloader_workers_are_epochs_of_their_own(data, persistent):
-    """Without `set_epoch`: workers that start anew know of each other."""
+    """Without `set_epoch`: workers that are started again know of each other."""
     with fl.Loader(data, shuffle=True, **KNOBS) as plain, fl.Loader(data, shuffle=True, **KNOBS) as loader:
         shim = as_iterable(loader)
         around = DataLoader(shim, persistent_workers=persistent, **FORK)

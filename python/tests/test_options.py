@@ -93,7 +93,7 @@ def test_drop_last(tiny):
 
 @knob("shuffle")
 def test_shuffle(tiny):
-    """`True` and `"full"` permute; `"block"` permutes blocks and windows; each epoch anew"""
+    """`True` and `"full"` permute; `"block"` permutes blocks and windows; each epoch in another order"""
     plain = flat(indices(tiny))
     full = flat(indices(tiny, shuffle=True))
     assert plain == list(range(20))
@@ -757,5 +757,5 @@ def test_every_knob_has_a_test():
 
 
 def test_the_table_in_the_docs_is_up_to_date():
-    """Make it anew with `python tools/options_table.py --write`."""
+    """Write it again with `python tools/options_table.py --write`."""
     subprocess.run([sys.executable, ROOT / "tools/options_table.py", "--check"], check=True)

@@ -90,7 +90,7 @@ pub(crate) struct PackArgs {
     /// Shrink images so that the longer side has at most this many pixels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) longer_side: Option<u32>,
-    /// JPEG quality of images that are encoded anew
+    /// JPEG quality of images that are encoded again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: Option<u8>,
     /// Rewrite progressive JPEGs as baseline ones, without loss: about a tenth larger, and faster to load in part
@@ -108,7 +108,7 @@ pub(crate) struct PackArgs {
     /// How closely images are looked at before they are packed
     #[arg(long, value_enum, default_value_t = CheckChoice::Decode)]
     pub(crate) check: CheckChoice,
-    /// Start anew instead of going on with an unfinished pack
+    /// Start from the beginning instead of resuming an unfinished pack
     #[arg(long)]
     pub(crate) no_resume: bool,
     /// Replace a pack that is at the destination already
@@ -189,7 +189,7 @@ pub(crate) struct TaskArgs {
     pub(crate) commit: bool,
 }
 
-/// Join packs into one, without reading or writing their samples anew
+/// Join packs into one, without reading or writing their samples again
 ///
 /// The packs must have the same fields and classes. On one file system the new pack shares their files (hard links);
 /// elsewhere these are copied. Nothing is decoded.
@@ -253,10 +253,10 @@ pub(crate) struct OpenArgs {
     /// Compare files with the hashes in their index, where it has any
     #[arg(long)]
     pub(crate) verify_hashes: bool,
-    /// For data behind a network: region=…, endpoint_url=…, anon=true and the like; may be given several times
+    /// For remote data: region=…, endpoint_url=…, anon=true and the like; may be given several times
     #[arg(long = "storage", value_name = "NAME=VALUE", value_parser = parse_field)]
     pub(crate) storage: Vec<(String, String)>,
-    /// For data behind a network: keep what was fetched in this folder
+    /// For remote data: cache fetched bytes in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache_dir: Option<PathBuf>,
 }

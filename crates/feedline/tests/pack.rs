@@ -279,7 +279,7 @@ fn samples_from_a_program() {
     };
     let options = PackOptions { part_bytes: Some(1000), ..PackOptions::default() };
     let path = root.path().join("p");
-    // An interrupted run leaves parts and no manifest; the next one starts anew.
+    // An interrupted run leaves parts and no manifest; the next one starts from the beginning.
     let mut first = PackWriter::create(&path, sample(0).schema().unwrap(), options.clone()).unwrap();
     (0..50).for_each(|n| first.push(&sample(n)).unwrap());
     let busy = PackWriter::create(&path, sample(0).schema().unwrap(), options.clone()).unwrap_err();

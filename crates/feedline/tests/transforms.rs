@@ -1,6 +1,6 @@
 //! What recipes give, to the bit: digests of every recipe, element type, layout and decode mode in
 //! `testdata/transforms/golden.txt`. A change of any of them changes what people train on, so it is a decision and
-//! not a side effect. `FEEDLINE_WRITE_GOLDEN=1` writes the file anew.
+//! not a side effect. `FEEDLINE_WRITE_GOLDEN=1` writes the file again.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

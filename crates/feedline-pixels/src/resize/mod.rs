@@ -186,7 +186,7 @@ impl Resizer {
 
     /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from
     /// the left to the right edge of the needed region and follow the rows before without a gap; rows and columns that
-    /// are not needed are passed over.
+    /// are not needed are skipped.
     pub(crate) fn push(
         &mut self,
         origin: (u32, u32),

@@ -440,8 +440,8 @@ mod tests {
         assert_ne!(third.fingerprint(), first.fingerprint());
         // A listing without a saved index agrees, once the hidden file is removed.
         fs::remove_file(root.join("b/new.jpg")).unwrap();
-        let anew = Folder::open(Arc::new(LocalSource::new(&root)), &ReadingOptions::default()).unwrap();
-        assert_eq!((anew.fingerprint(), paths(&anew)), (third.fingerprint(), paths(&third)));
+        let unsaved = Folder::open(Arc::new(LocalSource::new(&root)), &ReadingOptions::default()).unwrap();
+        assert_eq!((unsaved.fingerprint(), paths(&unsaved)), (third.fingerprint(), paths(&third)));
         assert_eq!(open().unwrap().fingerprint(), third.fingerprint());
         fs::remove_dir_all(root.join("c")).unwrap();
         assert_eq!(open().unwrap().schema.classes.as_deref().unwrap(), ["a", "b"]);

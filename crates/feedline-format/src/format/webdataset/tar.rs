@@ -84,7 +84,7 @@ pub(super) struct TarReader<B> {
     pub(super) trailing: Option<u64>,
     appended: bool,
     /// Whether the last header is the first after an end mark: earlier global headers do not apply to it.
-    anew: bool,
+    in_new_tar: bool,
     done: bool,
 }
 
@@ -118,7 +118,7 @@ impl<B: TarBytes> TarReader<B> {
             special: 0,
             trailing: None,
             appended: false,
-            anew: false,
+            in_new_tar: false,
             done: false,
         }
     }
@@ -131,7 +131,7 @@ impl<B: TarBytes> TarReader<B> {
         while !self.done {
             let Some(header) = self.header()? else { break };
             let at = self.position;
-            if std::mem::take(&mut self.anew) {
+            if std::mem::take(&mut self.in_new_tar) {
                 extension = Extension::default();
             }
             let size = extension.size.filter(|_| !is_extension(header.kind)).unwrap_or(header.size);
@@ -254,7 +254,7 @@ impl<B: TarBytes> TarReader<B> {
             return Ok(None);
         }
         (self.position, self.global) = (at, Extension::default());
-        (self.appended, self.anew) = (true, true);
+        (self.appended, self.in_new_tar) = (true, true);
         Ok(Some(at))
     }
 }

@@ -225,7 +225,7 @@ impl Op for SomeOf {
         }
         for (step, which) in chosen.into_iter().enumerate() {
             let inside = place.inside(which);
-            // One that comes again draws anew.
+            // A transform that is chosen twice draws its parameters twice.
             let own = if self.replace { inside.inside(step) } else { inside };
             let transform = &self.transforms[which];
             draw_checked(transform, &own, into).map_err(|why| format!("{}: {why}", transform.name()))?;
