@@ -144,7 +144,7 @@ pub enum Error {
     Storage {
         /// What was being done, as a participle: `reading`, `renaming`.
         action: &'static str,
-        /// Where.
+        /// Where it happened.
         location: Box<Location>,
         /// The system's own error.
         source: Arc<std::io::Error>,
@@ -152,7 +152,7 @@ pub enum Error {
     /// The data break the rules of their format.
     #[error("{location}: {reason}{}", hint_line(.hint))]
     Data {
-        /// Where.
+        /// Where it happened.
         location: Box<Location>,
         /// What is wrong.
         reason: String,

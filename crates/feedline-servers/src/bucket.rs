@@ -83,7 +83,7 @@ impl Bucket {
         lock(&self.shared.asked).clone()
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -121,7 +121,7 @@ impl Server {
         Server { address, runtime: Some(runtime) }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -144,7 +144,7 @@ impl FaultProxy {
         format!("http://{}", self.address)
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -21,7 +21,7 @@ use crate::sample::{
 };
 use crate::source::{Held, Source, Target, to_usize};
 
-/// How to recognise and open a slipcache.
+/// How to detect and open a slipcache.
 pub(super) const PROBE: Probe = Probe { name: "slipcache", recognises, open };
 
 const MANIFEST: &str = "manifest.json";

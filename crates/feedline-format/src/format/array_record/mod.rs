@@ -71,7 +71,7 @@ impl Weigh for Records {
     }
 }
 
-/// What records are.
+/// Type of the records.
 #[derive(Debug)]
 enum Content {
     Examples(Examples),

@@ -24,7 +24,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, MAX_FIELDS, SampleBuffer, Schema};
 use crate::source::{Source, Target};
 use column::Column;
-use storage::{OnShelf, reading};
+use storage::{OpenFile, reading};
 
 /// How to detect and open HDF5 files.
 pub(super) const PROBE: Probe = Probe { name: "hdf5", recognises, open };
@@ -140,7 +140,7 @@ impl Hdf5 {
 impl File {
     fn open(open_objects: &Arc<OpenObjects>, number: usize, options: &ReadingOptions) -> Result<Self> {
         let place = Location::new(open_objects.source().uri()).with_shard(open_objects.name(number));
-        let bytes = Arc::new(OnShelf { open_objects: open_objects.clone(), number });
+        let bytes = Arc::new(OpenFile { open_objects: open_objects.clone(), number });
         let mut found = Vec::new();
         reading(&place, || {
             let file = Hdf5File::from_storage_with_options(bytes, OpenOptions::default())?;

@@ -9,13 +9,13 @@ use super::super::open_objects::OpenObjects;
 use super::super::quiet;
 use crate::error::{Error, Location, Result};
 
-/// One file of the open objects.
-pub(super) struct OnShelf {
+/// One file of the open objects, as storage for the reader.
+pub(super) struct OpenFile {
     pub(super) open_objects: Arc<OpenObjects>,
     pub(super) number: usize,
 }
 
-impl Storage for OnShelf {
+impl Storage for OpenFile {
     fn len(&self) -> u64 {
         self.open_objects.length(self.number)
     }

@@ -41,12 +41,12 @@ fn serializer(field: &FieldSpec, raw_pixels: bool) -> &'static str {
 
 /// How the images of a field are stored.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pictures {
+struct ImageForms {
     files: bool,
     raw: bool,
 }
 
-impl PlainSystem for Pictures {
+impl PlainSystem for ImageForms {
     const NAME: &'static str = "LitData";
 
     fn see(&mut self, bytes: &[u8], meta: ImageMeta) -> Result<(), String> {
@@ -71,7 +71,7 @@ impl PlainSystem for Pictures {
     }
 }
 
-impl Pictures {
+impl ImageForms {
     fn check(self) -> Result<(), String> {
         if self.files && self.raw {
             return Err("raw pixels among image files: litdata stores a field in one way".to_owned());
@@ -115,11 +115,11 @@ impl ChunkBuilder {
         &mut self,
         buffer: &SampleBuffer,
         fields: &[FieldSpec],
-        pictures: &mut [Pictures],
+        forms: &mut [ImageForms],
     ) -> Result<(), (usize, String)> {
         let sizes = self.items.len();
         self.items.resize(sizes + 4 * fields.len(), 0);
-        for (number, seen) in pictures.iter_mut().enumerate() {
+        for (number, seen) in forms.iter_mut().enumerate() {
             let start = self.items.len();
             encode(buffer.value(number), buffer, seen, &mut self.items).map_err(|reason| (number, reason))?;
             let size = u32::try_from(self.items.len() - start);
@@ -174,16 +174,16 @@ impl Exporter for LitDataExporter {
 
     fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<Json> {
         let fields = &samples.schema().fields;
-        let mut pictures = vec![Pictures::default(); fields.len()];
+        let mut forms = vec![ImageForms::default(); fields.len()];
         let mut chunk = ChunkBuilder { items: Vec::new(), ends: Vec::new() };
         while let Some((sample, buffer)) = samples.next()? {
-            chunk.add(buffer, fields, &mut pictures).map_err(|(field, reason)| {
+            chunk.add(buffer, fields, &mut forms).map_err(|(field, reason)| {
                 Error::data(Location::default().with_sample(sample).with_field(&fields[field].name), reason)
             })?;
         }
         let hash = chunk.finish(out)?.to_hex();
-        let which = |wanted: fn(&Pictures) -> bool| -> Vec<usize> {
-            pictures.iter().enumerate().filter(|(_, p)| wanted(p)).map(|(n, _)| n).collect()
+        let which = |wanted: fn(&ImageForms) -> bool| -> Vec<usize> {
+            forms.iter().enumerate().filter(|(_, p)| wanted(p)).map(|(n, _)| n).collect()
         };
         Ok(json!({"hash": hash.as_str(), "raw": which(|p| p.raw), "files": which(|p| p.files)}))
     }
@@ -200,11 +200,9 @@ fn index(chunk_bytes: u64, schema: &Schema, shards: &[Shard]) -> Result<Json> {
     };
     let mut data_format = Vec::new();
     for (number, field) in schema.fields.iter().enumerate() {
-        let pictures = Pictures { files: has("files", number), raw: has("raw", number) };
-        pictures
-            .check()
-            .map_err(|reason| Error::data(Location::default().with_field(&field.name), reason))?;
-        data_format.push(serializer(field, pictures.raw));
+        let forms = ImageForms { files: has("files", number), raw: has("raw", number) };
+        forms.check().map_err(|reason| Error::data(Location::default().with_field(&field.name), reason))?;
+        data_format.push(serializer(field, forms.raw));
     }
     let chunk = |shard: &Shard| {
         let count = shard.samples.end - shard.samples.start;

@@ -56,7 +56,7 @@ fn open(target: &Target, _: &ReadingOptions) -> Result<Arc<dyn Format>> {
     Ok(Arc::new(Lmdb::open(source.clone(), &name)?))
 }
 
-/// What values are.
+/// Type of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     /// Image files.

@@ -115,13 +115,13 @@ fn column(field: &FieldSpec) -> ColumnText {
 
 /// The types of images in a column.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pictures {
+struct ImageForms {
     png: bool,
     other: bool,
     raw: bool,
 }
 
-impl PlainSystem for Pictures {
+impl PlainSystem for ImageForms {
     const NAME: &'static str = "MDS";
 
     fn see(&mut self, bytes: &[u8], meta: ImageMeta) -> Result<(), String> {
@@ -138,14 +138,14 @@ impl PlainSystem for Pictures {
     }
 }
 
-impl Pictures {
+impl ImageForms {
     /// Mosaic's `jpeg` passes any file to PIL, which detects its type; so images stay images in every shard, whatever
     /// mixture of files a data set has.
     fn encoding(self) -> Result<&'static str, String> {
         match self {
-            Pictures { raw: true, png: false, other: false } => Ok("pil"),
-            Pictures { raw: true, .. } => Err("raw pixels among image files".to_owned()),
-            Pictures { png: true, other: false, .. } => Ok("png"),
+            ImageForms { raw: true, png: false, other: false } => Ok("pil"),
+            ImageForms { raw: true, .. } => Err("raw pixels among image files".to_owned()),
+            ImageForms { png: true, other: false, .. } => Ok("png"),
             _ => Ok("jpeg"),
         }
     }
@@ -194,7 +194,7 @@ impl Exporter for MdsExporter {
     fn write_shard(&self, samples: &mut Samples<'_>, out: &mut dyn Write) -> Result<Json> {
         let fields = sorted(samples.schema());
         let mut builder = ShardBuilder::new(fields.iter().map(|(_, field)| column(field)).collect());
-        let mut pictures = vec![Pictures::default(); fields.len()];
+        let mut forms = vec![ImageForms::default(); fields.len()];
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         while let Some((sample, buffer)) = samples.next()? {
             let bad = |name: &str, reason: String| {
@@ -202,7 +202,7 @@ impl Exporter for MdsExporter {
             };
             bytes.clear();
             ends.clear();
-            for ((at, field), seen) in fields.iter().zip(&mut pictures) {
+            for ((at, field), seen) in fields.iter().zip(&mut forms) {
                 encode(buffer.value(*at), buffer, seen, &mut bytes).map_err(|e| bad(&field.name, e))?;
                 ends.push(bytes.len());
             }
@@ -210,7 +210,7 @@ impl Exporter for MdsExporter {
             let values: Vec<&[u8]> = starts.zip(&ends).map(|(start, end)| &bytes[*start..*end]).collect();
             builder.add(&values).map_err(|reason| bad("", reason))?;
         }
-        for (number, ((_, field), seen)) in fields.iter().zip(pictures).enumerate() {
+        for (number, ((_, field), seen)) in fields.iter().zip(forms).enumerate() {
             if field.kind == Kind::Image {
                 let place = || Location::default().with_field(&field.name);
                 let encoding = seen.encoding().map_err(|reason| Error::data(place(), reason))?;

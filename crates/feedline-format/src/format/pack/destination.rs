@@ -105,12 +105,16 @@ fn is_temporary(name: &str) -> bool {
 }
 
 /// The folder where parts to be appended are written; see `merge.rs`.
-fn is_workshop(name: &str) -> bool {
+fn is_append_folder(name: &str) -> bool {
     name.strip_suffix(".append").is_some_and(|n| is_part(&format!("{n}.fl")))
 }
 
 fn is_ours(name: &str) -> bool {
-    is_part(name) || is_workshop(name) || is_temporary(name) || name == MANIFEST_NAME || name == PLAN_NAME
+    is_part(name)
+        || is_append_folder(name)
+        || is_temporary(name)
+        || name == MANIFEST_NAME
+        || name == PLAN_NAME
 }
 
 pub(super) fn refuse_foreign(destination: &Path) -> Result<()> {
@@ -146,7 +150,7 @@ fn remove_all(destination: &Path) -> Result<()> {
     remove_where(destination, |n| n == MANIFEST_NAME)?;
     sync_folder(destination)?;
     remove_where(destination, |n| is_part(n) || is_temporary(n))?;
-    for name in names(destination)?.iter().filter(|n| is_workshop(n)) {
+    for name in names(destination)?.iter().filter(|n| is_append_folder(n)) {
         let folder = destination.join(name);
         fs::remove_dir_all(&folder).map_err(|e| failed("removing", &folder, e))?;
     }

@@ -175,13 +175,13 @@ pub fn append_pack(
         return Ok(PackReport::of(&manifest));
     }
     let first = manifest.parts.len() as u64;
-    let workshop = destination.join(format!("part-{first:06}.append"));
-    fs::create_dir_all(&workshop).map_err(|e| failed("creating", &workshop, e))?;
+    let append_folder = destination.join(format!("part-{first:06}.append"));
+    fs::create_dir_all(&append_folder).map_err(|e| failed("creating", &append_folder, e))?;
     let meter = Meter::new(progress, plan.samples());
     run_parts(plan.parts(), options.workers, |part| {
-        write_part_metered(&plan, source, options, part, &workshop, &meter)
+        write_part_metered(&plan, source, options, part, &append_folder, &meter)
     })?;
-    let added = manifest_of(&plan, &LocalSource::new(&workshop))?;
+    let added = manifest_of(&plan, &LocalSource::new(&append_folder))?;
     let before = manifest.plan;
     for (number, part) in manifest.parts.iter_mut().enumerate() {
         let header = part.header(before, number as u64);
@@ -190,9 +190,9 @@ pub fn append_pack(
     manifest.plan = Fingerprint::of([&b"feedline append 1"[..], &before, &plan.id]).0;
     manifest.image = joined_images([manifest.image.as_str(), plan.image.as_str()].into_iter());
     let silent = Meter::new(&(), 0);
-    add_parts(&mut manifest, &workshop, &added, destination, &silent)?;
+    add_parts(&mut manifest, &append_folder, &added, destination, &silent)?;
     let report = finish(manifest, destination)?;
-    fs::remove_dir_all(&workshop).map_err(|e| failed("removing", &workshop, e))?;
+    fs::remove_dir_all(&append_folder).map_err(|e| failed("removing", &append_folder, e))?;
     Ok(report)
 }
 

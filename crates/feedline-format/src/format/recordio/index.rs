@@ -46,9 +46,9 @@ pub(super) fn find_records(source: &dyn Source, name: &str) -> Result<Found> {
         Some(Ok(records)) => records,
         Some(Err(problem)) => {
             problems.push(problem);
-            hop(&*object, &place)?
+            follow_frames(&*object, &place)?
         }
-        None => hop(&*object, &place)?,
+        None => follow_frames(&*object, &place)?,
     };
     let all = records.len();
     let records = with_content(&*object, records)?;
@@ -120,7 +120,7 @@ fn record_end(object: &dyn Object, mut at: u64) -> Result<u64, String> {
 }
 
 /// Follows the frames; small records share a read.
-fn hop(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)>> {
+fn follow_frames(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)>> {
     let (mut records, mut window, mut window_start) = (Vec::new(), Vec::new(), 0);
     let (mut at, mut begun) = (0, None);
     while at < object.size() {

@@ -32,7 +32,7 @@ const COMPRESSED: u8 = 1;
 /// A sample's content is raw RGB pixels.
 const RAW: u8 = 8;
 /// The last content type that is an image file; those between are videos.
-const LAST_PICTURE: u8 = 5;
+const LAST_IMAGE: u8 = 5;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
     let (source, names) = candidates(target)?;
@@ -215,9 +215,9 @@ impl Tbl {
 
     fn make_schema(&mut self) {
         let samples = self.len();
-        let picture = |entry: &[u8]| entry[20] <= LAST_PICTURE || entry[20] == RAW;
-        let pictures = self.entries.chunks_exact(ENTRY).all(picture);
-        let content = if pictures { ("image", Kind::Image) } else { ("data", Kind::Bytes) };
+        let is_image = |entry: &[u8]| entry[20] <= LAST_IMAGE || entry[20] == RAW;
+        let all_images = self.entries.chunks_exact(ENTRY).all(is_image);
+        let content = if all_images { ("image", Kind::Image) } else { ("data", Kind::Bytes) };
         let mut fields = vec![FieldSpec::new(content.0, content.1)];
         if self.metadata.len() > 0 {
             let kind = if self.metadata.json { Kind::Json } else { Kind::Bytes };

@@ -25,7 +25,7 @@ pub(super) fn split_name(name: &str) -> Option<(&str, &str)> {
     Some((&name[..dot], &name[dot + 1..]))
 }
 
-/// What a field's bytes are.
+/// Type of a field's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Image,

@@ -99,7 +99,7 @@ fn set_ends(members: &mut [Member], list: u64) {
     }
 }
 
-/// Where the list of members is.
+/// Position of the list of members.
 #[derive(Debug)]
 struct Directory {
     start: u64,

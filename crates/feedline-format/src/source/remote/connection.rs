@@ -27,7 +27,7 @@ const REMEMBERED: usize = 128;
 const ENOUGH: usize = 20;
 
 /// How often a waiting thread checks whether it was cancelled.
-pub(super) const LISTEN_EVERY: Duration = Duration::from_millis(50);
+pub(super) const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// The first pause between attempts; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -79,7 +79,7 @@ impl Connection {
         let Some(flag) = given_up() else { return runtime::wait(&self.runtime, work) };
         let watch = async move {
             while !flag.load(Ordering::Relaxed) {
-                tokio::time::sleep(LISTEN_EVERY).await;
+                tokio::time::sleep(CHECK_EVERY).await;
             }
         };
         match runtime::wait(&self.runtime, select(pin!(work), pin!(watch))) {

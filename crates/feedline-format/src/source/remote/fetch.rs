@@ -28,7 +28,7 @@ pub(super) struct Pin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tag {
     /// From the store.
-    Told { etag: Option<String>, modified: i64 },
+    FromStore { etag: Option<String>, modified: i64 },
     /// The number made from it.
     Version(u64),
     /// Not known yet: the first answer sets it.
@@ -40,7 +40,7 @@ impl Pin {
     pub(super) fn of(meta: &ObjectMeta) -> Self {
         Pin {
             size: meta.size,
-            tag: Tag::Told { etag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() },
+            tag: Tag::FromStore { etag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() },
         }
     }
 
@@ -55,8 +55,8 @@ impl Pin {
         match &self.tag {
             Tag::Any => None,
             Tag::Version(version) => Some(*version),
-            Tag::Told { etag: Some(etag), .. } if !by_time => Some(etag_version(etag)),
-            Tag::Told { modified, .. } => Some(time_version(*modified)),
+            Tag::FromStore { etag: Some(etag), .. } if !by_time => Some(etag_version(etag)),
+            Tag::FromStore { modified, .. } => Some(time_version(*modified)),
         }
     }
 
@@ -67,7 +67,7 @@ impl Pin {
 
     fn etag(&self) -> Option<&str> {
         match &self.tag {
-            Tag::Told { etag, .. } => etag.as_deref(),
+            Tag::FromStore { etag, .. } => etag.as_deref(),
             Tag::Version(_) | Tag::Any => None,
         }
     }
@@ -77,11 +77,11 @@ impl Pin {
     pub(super) fn agrees(&self, other: &Pin) -> bool {
         let same = match (&self.tag, &other.tag) {
             (Tag::Any, _) | (_, Tag::Any) => true,
-            (Tag::Told { etag: Some(one), .. }, Tag::Told { etag: Some(two), .. }) => one == two,
-            (Tag::Told { modified: one, .. }, Tag::Told { modified: two, .. }) => one == two,
+            (Tag::FromStore { etag: Some(one), .. }, Tag::FromStore { etag: Some(two), .. }) => one == two,
+            (Tag::FromStore { modified: one, .. }, Tag::FromStore { modified: two, .. }) => one == two,
             (Tag::Version(one), Tag::Version(two)) => one == two,
-            (Tag::Version(version), Tag::Told { etag, modified })
-            | (Tag::Told { etag, modified }, Tag::Version(version)) => {
+            (Tag::Version(version), Tag::FromStore { etag, modified })
+            | (Tag::FromStore { etag, modified }, Tag::Version(version)) => {
                 etag.as_deref().is_some_and(|etag| etag_version(etag) == *version)
                     || time_version(*modified) == *version
             }
@@ -252,14 +252,14 @@ impl Connection {
             let from = start + number as u64 * part;
             let want = Want { range: from..from + room.len() as u64, ..want.clone() };
             async move {
-                let (mut at, mut told) = (0, None);
+                let (mut at, mut first_pin) = (0, None);
                 self.fetch(want, |pin, piece| {
                     room[at..at + piece.len()].copy_from_slice(&piece);
                     at += piece.len();
-                    told.get_or_insert_with(|| pin.clone());
+                    first_pin.get_or_insert_with(|| pin.clone());
                 })
                 .await?;
-                Ok(told.expect("parts are not empty"))
+                Ok(first_pin.expect("parts are not empty"))
             }
         });
         let mut running = stream::iter(parts).buffer_unordered(parallel);

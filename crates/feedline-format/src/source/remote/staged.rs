@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 
-use super::connection::{Connection, LISTEN_EVERY};
+use super::connection::{CHECK_EVERY, Connection};
 use super::fetch::{Pin, Want};
 use super::landing::Landing;
 use crate::error::{Error, Location, Result};
@@ -163,7 +163,7 @@ impl Staged {
         let mut progress = self.lock();
         while progress.pin.is_none() && progress.failed.is_none() && !is_given_up() {
             progress.awaited = 0;
-            let waited = self.more.wait_timeout(progress, LISTEN_EVERY);
+            let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         progress.pin.clone()
@@ -189,7 +189,7 @@ impl Staged {
                 None => {}
             }
             progress.awaited = progress.awaited.min(end);
-            let waited = self.more.wait_timeout(progress, LISTEN_EVERY);
+            let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         match &progress.pin {
