@@ -365,7 +365,7 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
             refuse("concat", each, "a data set")
     if any(isinstance(part, Mix) for part in parts):
         raise OptionError(
-            "concat: a concatenated mix would no longer be drawn by weight\n"
+            "concat: a mix in a concatenation would no longer be drawn by weight\n"
             "hint: fl.mix takes mixes among its data sets"
         )
     core = _feedline.Dataset.concat([part._core for part in parts])  # noqa: SLF001 - same module family

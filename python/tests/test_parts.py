@@ -54,7 +54,7 @@ def test_a_plan_is_small_and_travels(many, alone, tmp_path):
     same(alone, tmp_path / "p")
     with pytest.raises(fl.OptionError, match="no part 999"):
         fl.write_part(fl.pack_plan(many, tmp_path / "q", part_bytes=PART), 999)
-    with pytest.raises(fl.OptionError, match="cannot be asked for again"):
+    with pytest.raises(fl.OptionError, match="cannot be read again"):
         fl.pack_plan(iter([{"a": 1}]), tmp_path / "r")
 
 

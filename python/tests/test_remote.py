@@ -173,7 +173,7 @@ def test_python_keeps_the_options_of_both_sides_apart(servers: Servers, tmp_path
     assert len(packed) == 12
     options = {"storage_options": servers.options, "source_storage_options": servers.options, "progress": False}
     assert len(fl.convert("s3://bucket/packed", "s3://bucket/both", to="mds", **options)) == 12
-    with pytest.raises(fl.OptionError, match="open already"):
+    with pytest.raises(fl.OptionError, match="already open"):
         fl.pack(packed, tmp_path / "x", source_storage_options=servers.options)
 
 

@@ -467,7 +467,7 @@ def test_what_cannot_move_is_refused(group: Path) -> None:
         ({"boxes": T.Boxes(labels="nothing")}, "no field 'nothing'"),
         ({"boxes": T.Mask()}, "whole numbers"),
         ({"mask": T.Boxes()}, "neither an array"),
-        ({"mask": T.Mask(of="nothing")}, "which image"),
+        ({"mask": T.Mask(of="nothing")}, "set of= to the image"),
     ]:
         with pytest.raises(fl.Error, match=reason):
             next(iter(fl.Loader(ds, targets=targets, fields=["image", *targets], **knobs)))
