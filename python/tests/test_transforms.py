@@ -453,7 +453,7 @@ def test_from_torchvision():
         (lambda: [T.RandomErasing(value="random")], "needs Normalize in front"),
         (lambda: [T.Grayscale(1), T.Normalize([0.1, 0.2, 0.3], 0.5)], "number 2 (Normalize)"),
         (lambda: [T.Grayscale(2)], "num_output_channels"),
-        (lambda: [T.RandomApply([T.Grayscale(1)])], "channels would depend on chance"),
+        (lambda: [T.RandomApply([T.Grayscale(1)])], "channels would be random"),
         (lambda: [T.RandAugment(magnitude=31)], "magnitude"),
         (lambda: [T.RandomRotation(10, "lanczos")], "interpolation"),
         (lambda: [T.RandomAffine(0, scale=(0, 1))], "scale"),

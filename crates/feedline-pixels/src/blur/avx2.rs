@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{HALF_LEVEL, LEVEL_BITS, scalar};
 
-/// Half of what lines are padded to: as many sums as there are registers for.
+/// Half of the padding of lines: as many sums as there are registers for.
 const BLOCK: usize = super::BLOCK / 2;
 
 /// Sums of a block.
@@ -29,7 +29,7 @@ pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], l
     );
     let (rows, line_start) = (rows.as_ptr(), line.as_mut_ptr());
     for x in (0..line.len()).step_by(BLOCK) {
-        // SAFETY: a block from `x` on lies inside the line and, as asserted, inside every row.
+        // SAFETY: a block from `x` on is inside the line and, as asserted, inside every row.
         unsafe {
             let mut sums = begun(rows.add(pairs[0][0] + x), weights[0]);
             for ([above, below], weight) in pairs.iter().zip(weights).skip(1) {
@@ -52,7 +52,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     let line = line.as_ptr();
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
         let at = radius * step + x * BLOCK;
-        // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
+        // SAFETY: a block is readable `radius` pixels to both sides, as asserted.
         let sums = unsafe {
             let mut sums = begun(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {
@@ -82,7 +82,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     }
 }
 
-/// Sums as bytes: half to even, saturated.
+/// Converts sums to bytes: half to even, saturated.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn rounded(first: __m256i, second: __m256i) -> __m256i {
@@ -106,7 +106,7 @@ fn level(sum: __m256i) -> __m256i {
 #[inline]
 unsafe fn begun(values: *const i16, weight: i16) -> Sums {
     let weight = _mm256_set1_epi16(weight);
-    // SAFETY: the caller promises a block.
+    // SAFETY: the caller guarantees a block.
     std::array::from_fn(|at| unsafe {
         _mm256_mulhrs_epi16(_mm256_loadu_si256(values.add(16 * at).cast()), weight)
     })
@@ -120,7 +120,7 @@ unsafe fn begun(values: *const i16, weight: i16) -> Sums {
 unsafe fn add_pair(sums: &mut Sums, one: *const i16, other: *const i16, weight: i16) {
     let weight = _mm256_set1_epi16(weight);
     for (at, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller promises blocks.
+        // SAFETY: the caller guarantees blocks.
         let (one, other) = unsafe {
             (_mm256_loadu_si256(one.add(16 * at).cast()), _mm256_loadu_si256(other.add(16 * at).cast()))
         };

@@ -18,7 +18,7 @@ pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], l
     );
     let (rows, line_start) = (rows.as_ptr(), line.as_mut_ptr());
     for x in (0..line.len()).step_by(BLOCK) {
-        // SAFETY: a block from `x` on lies inside the line and, as asserted, inside every row.
+        // SAFETY: a block from `x` on is inside the line and, as asserted, inside every row.
         unsafe {
             let mut sums = begun(rows.add(pairs[0][0] + x), weights[0]);
             for ([above, below], weight) in pairs.iter().zip(weights).skip(1) {
@@ -42,7 +42,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     let (half, one) = (_mm512_set1_epi16(HALF_LEVEL - 1), _mm512_set1_epi16(1));
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
         let at = radius * step + x * BLOCK;
-        // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
+        // SAFETY: a block is readable `radius` pixels to both sides, as asserted.
         let sums = unsafe {
             let mut sums = begun(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {
@@ -58,7 +58,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
             let share = _mm512_add_epi16(odd, half);
             let level = _mm512_srai_epi16::<{ LEVEL_BITS }>(_mm512_adds_epi16(*sum, share));
             let bytes = _mm256_xor_si256(_mm512_cvtsepi16_epi8(level), _mm256_set1_epi8(-128));
-            // SAFETY: the mask has a bit for each byte that is there.
+            // SAFETY: the mask has a bit for each existing byte.
             unsafe {
                 let to = out.as_mut_ptr().wrapping_add(32 * at);
                 _mm256_mask_storeu_epi8(to.cast(), (mask >> (32 * at)) as u32, bytes);
@@ -74,7 +74,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
 #[inline]
 unsafe fn begun(values: *const i16, weight: i16) -> Sums {
     let weight = _mm512_set1_epi16(weight);
-    // SAFETY: the caller promises a block.
+    // SAFETY: the caller guarantees a block.
     std::array::from_fn(|at| unsafe {
         _mm512_mulhrs_epi16(_mm512_loadu_si512(values.add(32 * at).cast()), weight)
     })
@@ -88,7 +88,7 @@ unsafe fn begun(values: *const i16, weight: i16) -> Sums {
 unsafe fn add_pair(sums: &mut Sums, one: *const i16, other: *const i16, weight: i16) {
     let weight = _mm512_set1_epi16(weight);
     for (at, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller promises blocks.
+        // SAFETY: the caller guarantees blocks.
         let (one, other) = unsafe {
             (_mm512_loadu_si512(one.add(32 * at).cast()), _mm512_loadu_si512(other.add(32 * at).cast()))
         };

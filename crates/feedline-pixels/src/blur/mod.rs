@@ -1,9 +1,10 @@
-//! Gaussian blur as torchvision has it: weights at whole pixels that sum to one, edges mirrored without repeating the
-//! outermost pixel, rounded to the nearest level. Done as columns and rows in 16-bit numbers: a byte is
-//! `(v - 128) · 128`, a weight of one is 2^15, and a product is rounded to a 128th of a level. Two passes with a dozen
-//! weights are off by a hundredth of a level, so about one value in a hundred lies one level from torchvision's.
+//! Gaussian blur as in torchvision: weights at whole pixels that sum to one, edges mirrored without repeating the
+//! outermost pixel, rounded to the nearest level. Computed as columns and rows in 16-bit numbers: a byte is
+//! `(v - 128) · 128`, a weight of one is 2^15, and a product is rounded to a 128th of a level. The error of two passes
+//! with a dozen weights is a hundredth of a level, so about one value in a hundred differs by one level from
+//! torchvision's.
 //!
-//! Weights are symmetric, so pixels at equal distance are added first, as whole numbers: half the products, and a
+//! Weights are symmetric, so pixels at equal distance are added first, as integers: half the products, and a
 //! mirrored image blurs to the mirrored result.
 
 mod scalar;
@@ -18,7 +19,7 @@ mod neon;
 use crate::cpu::dispatch;
 use crate::{CpuLevel, Error, ImageMut, ImageRef, Result, fit};
 
-/// Weights by distance from the middle, along x and along y; one is 2^15.
+/// Weights by distance from the centre, along x and along y; one is 2^15.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gaussian {
     horizontal: Vec<i16>,
@@ -32,8 +33,8 @@ impl Gaussian {
     }
 }
 
-/// Rounds sums from the outermost weight inwards rather than weights, so that all together are exactly one. Large kernels
-/// of small deviations end with weights of zero, which are left out.
+/// Rounds sums from the outermost weight inwards rather than weights, so that their total is exactly one. Large kernels
+/// with small deviations end with weights of zero, which are left out.
 fn half(kernel: u32, sigma: f64) -> Vec<i16> {
     let weight = |distance: u32| (-0.5 * (f64::from(distance) / sigma).powi(2)).exp();
     let radius = kernel / 2;
@@ -48,7 +49,7 @@ fn half(kernel: u32, sigma: f64) -> Vec<i16> {
         }
         before = after;
     }
-    // A weight of one is one more than there is; no level shows the difference.
+    // A weight of one is one more than fits; no level changes because of that.
     weights.push((ONE - 2 * before).min(i32::from(i16::MAX)) as i16);
     weights.reverse();
     weights
@@ -57,27 +58,27 @@ fn half(kernel: u32, sigma: f64) -> Vec<i16> {
 /// A weight of one.
 const ONE: i32 = 1 << 15;
 
-/// Bits of a number below its level. Numbers at equal distance are added in 16 bits, so one less than there are.
+/// Number of fraction bits. Numbers at equal distance are added in 16 bits, so one bit less than there are.
 const LEVEL_BITS: u32 = 7;
 
 /// Half a level.
 const HALF_LEVEL: i16 = 1 << (LEVEL_BITS - 1);
 
-/// Lines that a blur needs, kept for the next.
+/// Scratch lines of a blur.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// The last rows as numbers: as many as the kernel is high.
+    /// The last rows as numbers; as many as the kernel's height.
     rows: Vec<i16>,
     /// One line, blurred along columns, with mirrored margins.
     line: Vec<i16>,
-    /// Where the two rows of each distance begin among `rows`.
+    /// Offsets of the two rows of each distance in `rows`.
     pairs: Vec<[usize; 2]>,
 }
 
-/// Sums that are kept in registers; lines are padded to a multiple of it.
+/// Number of sums that are kept in registers; lines are padded to a multiple of it.
 const BLOCK: usize = 128;
 
-/// Writes `from`, blurred, to `to`; both are of the same layout and size.
+/// Writes `from`, blurred, to `to`; both have the same layout and size.
 pub(crate) fn blur(
     level: CpuLevel,
     lines: &mut Lines,
@@ -119,7 +120,7 @@ pub(crate) fn blur(
     Ok(())
 }
 
-/// The row or column that shows at `at`, which may lie less than a whole image outside.
+/// The row or column for position `at`, which may be less than a whole image outside.
 fn mirrored(at: isize, length: usize) -> u32 {
     let last = length as isize - 1;
     let inside = if at < 0 { -at } else { at };
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The definition: every pixel a sum over its neighbours, mirrored at the edges.
+    /// The definition: every pixel is a sum over its neighbours, mirrored at the edges.
     #[test]
     fn sums_are_those_of_the_definition() {
         let size = Size::new(13, 11);

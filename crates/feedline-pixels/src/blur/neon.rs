@@ -4,7 +4,7 @@ use std::arch::aarch64::*;
 
 use super::{HALF_LEVEL, LEVEL_BITS, scalar};
 
-/// Half of what lines are padded to.
+/// Half of the padding of lines.
 const BLOCK: usize = super::BLOCK / 2;
 
 /// Sums of a block.
@@ -29,7 +29,7 @@ pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], l
     );
     let (rows, line_start) = (rows.as_ptr(), line.as_mut_ptr());
     for x in (0..line.len()).step_by(BLOCK) {
-        // SAFETY: a block from `x` on lies inside the line and, as asserted, inside every row.
+        // SAFETY: a block from `x` on is inside the line and, as asserted, inside every row.
         unsafe {
             let mut sums = begun(rows.add(pairs[0][0] + x), weights[0]);
             for ([above, below], weight) in pairs.iter().zip(weights).skip(1) {
@@ -53,7 +53,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
     let (half, one) = (vdupq_n_s16(HALF_LEVEL - 1), vdupq_n_s16(1));
     for (x, out) in out.chunks_mut(BLOCK).enumerate() {
         let at = radius * step + x * BLOCK;
-        // SAFETY: a block lies `radius` pixels to both sides of here, as asserted.
+        // SAFETY: a block is readable `radius` pixels to both sides, as asserted.
         let sums = unsafe {
             let mut sums = begun(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {

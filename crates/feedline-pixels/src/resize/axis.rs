@@ -1,4 +1,4 @@
-//! One direction of a resize: which source positions each output position is made of, and with what weights.
+//! One direction of a resize: the source positions of each output position, and their weights.
 //!
 //! The arithmetic is Pillow's `precompute_coeffs` in double precision, operation by operation, so that windows begin
 //! and end on the same pixels; only the final weights are quantised differently (15 bits, see [`Weights`]).
@@ -60,8 +60,8 @@ impl Axis {
         (start, end)
     }
 
-    /// The one source position of each output position `[first, last)`. Only these are kept: the whole output may be
-    /// far larger than the window that is wanted of it.
+    /// The source position of each output position `[first, last)`. Only these are stored: the whole output may be
+    /// far larger than the requested window.
     pub(crate) fn nearest(self, first: u32, last: u32, positions: &mut Vec<u32>) {
         positions.clear();
         self.each_nearest(last, |output, source| {
@@ -71,7 +71,7 @@ impl Axis {
         });
     }
 
-    /// Source positions of output positions `[0, last)`, as Pillow's `ImagingScaleAffine` finds them: by repeated
+    /// Source positions of output positions `[0, last)`, as in Pillow's `ImagingScaleAffine`: by repeated
     /// addition, whose rounding decides ties.
     fn each_nearest(self, last: u32, mut take: impl FnMut(u32, u32)) {
         let step = self.scale;
@@ -92,7 +92,7 @@ impl Axis {
         let distances = (start..).map(|source| (f64::from(source) - center + 0.5) * inverse);
         let weights = weights.iter_mut().zip(distances);
         match self.filter {
-            // Apart, so that the usual filter's loop holds no other filter's branches.
+            // Separate, so that the loop of the usual filter has no branches for other filters.
             Filter::Bilinear => weights.for_each(|(weight, x)| *weight = Filter::Bilinear.weight(x)),
             filter => weights.for_each(|(weight, x)| *weight = filter.weight(x)),
         }
@@ -104,11 +104,11 @@ impl Axis {
 pub(crate) struct Weights {
     /// First source position of each output position, relative to the origin given to [`build`](Self::build).
     pub(crate) starts: Vec<u32>,
-    /// How many source positions each output position has; at most `taps`.
+    /// Number of source positions of each output position; at most `taps`.
     pub(crate) counts: Vec<u32>,
     /// `taps` weights per output position, zero after its count.
     pub(crate) values: Vec<i16>,
-    /// Weights per output position.
+    /// Number of weights per output position.
     pub(crate) taps: usize,
     exact: Vec<f64>,
 }
@@ -146,7 +146,7 @@ impl Weights {
         &self.values[at..at + self.counts[index] as usize]
     }
 
-    /// One past the last source position of an output position.
+    /// End of the source positions of an output position.
     pub(crate) fn end(&self, index: usize) -> u32 {
         self.starts[index] + self.counts[index]
     }
@@ -168,8 +168,8 @@ fn quantise(exact: &[f64], bits: u32, values: &mut [i16]) {
     }
 }
 
-/// To nearest. `f64::round` is a library call on baseline x86-64 and took a seventh of a resize; adding 1.5 · 2^52 leaves
-/// no bits for a fraction, so the addition rounds, and the result's lower bits are the integer.
+/// To nearest. `f64::round` is a library call on baseline x86-64 and took a seventh of a resize; adding 1.5 · 2^52
+/// leaves no bits for a fraction, so the addition rounds, and the result's lower bits are the integer.
 fn round(value: f64) -> i32 {
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0;
     (value + NO_FRACTION).to_bits() as i32

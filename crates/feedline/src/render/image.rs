@@ -1,8 +1,8 @@
-//! Images: find the size, decode what the program's first pass needs, hand it over.
+//! Images: determines the size, decodes what the program's first pass needs, and passes it on.
 //!
-//! The usual way is one pass: the JPEG decoder hands over strips of the crop box while they are in the cache, and the
-//! renderer turns them into the batch's row. Images that must be turned (EXIF), that are not JPEGs, or that are shown
-//! in several views go through whole pixel buffers.
+//! The usual way is one pass: the JPEG decoder passes on strips of the crop box while they are in the cache, and the
+//! renderer turns them into the batch's row. Images that must be rotated (EXIF), that are not JPEGs, or that have
+//! several views are decoded into whole pixel buffers first.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(crate) struct StoredImage<'a> {
     pub(crate) bytes: &'a [u8],
     /// Seek index, or empty.
     pub(crate) index: &'a [u8],
-    /// What the store knows; unknown parts are found in the bytes.
+    /// What the store knows; unknown parts are read from the bytes.
     pub(crate) meta: ImageMeta,
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct Opened<'a> {
 }
 
 impl<'a> StoredImage<'a> {
-    /// The same, with an end marker in `ended` if it is a JPEG that has none: what is missing becomes grey then, as in Pillow
-    /// with `LOAD_TRUNCATED_IMAGES`.
+    /// The same, with an end marker added in `ended` if it is a JPEG without one: missing pixels become grey then, as
+    /// in Pillow with `LOAD_TRUNCATED_IMAGES`.
     pub(crate) fn with_end(self, ended: &'a mut Vec<u8>) -> Result<Self> {
         if !self.bytes.starts_with(&[0xff, 0xd8, 0xff]) || jpeg::check_end(self.bytes).is_ok() {
             return Ok(self);
@@ -52,7 +52,7 @@ impl<'a> StoredImage<'a> {
         Ok(StoredImage { bytes: ended, index: &[], meta: self.meta })
     }
 
-    /// Looks at the header if the store does not know it already.
+    /// Reads the header if the store does not know it already.
     pub(crate) fn open(&self) -> Result<Opened<'a>> {
         let meta = self.meta;
         let index = (!self.index.is_empty()).then_some(self.index);
@@ -71,31 +71,31 @@ impl<'a> StoredImage<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// The same, not to be turned.
+    /// The same, without rotation.
     pub(crate) fn as_stored(self) -> Self {
         Opened { orientation: Orientation::Upright, ..self }
     }
 
-    /// The bytes of an image file; `None` for pixels that a pack stores in a way of its own.
+    /// The bytes of an image file; `None` for pixels that a pack stores in its own form.
     pub(crate) fn file(&self) -> Option<&'a [u8]> {
         matches!(self.encoding, ImageEncoding::File | ImageEncoding::Jpeg).then_some(self.bytes)
     }
 
-    /// Width and height as a viewer sees them.
+    /// Width and height after EXIF orientation.
     pub(crate) fn upright_size(&self) -> Size {
         self.orientation.turn_size(self.stored)
     }
 
-    /// An error unless the image is within the limit and its bytes can hold it. To be asked before memory is sized by it.
+    /// Returns an error unless the image is within the limit and its bytes can contain it. Call it before allocating.
     pub(crate) fn check(&self, max_pixels: u64) -> Result<()> {
         check_area(self.stored, max_pixels)?;
         let area = self.stored.area();
         let (codec, needed) = match self.encoding {
             ImageEncoding::Rgb => ("rgb", area.saturating_mul(3)),
             ImageEncoding::Yuv420 => ("yuv420", yuv::encoded_bytes(self.stored)),
-            // Two bytes for every block of 8 x 8, whatever is left out of the rest.
+            // Two bytes for every block of 8 x 8, even if the rest is left out.
             ImageEncoding::Dct => ("dct", area / 32),
-            // A DC coefficient has at least four bits of a width in eight.
+            // A DC coefficient takes at least four bits (the width) per group of eight.
             ImageEncoding::Compact => ("compact", area / 1024),
             _ => return check_amount(self.bytes, self.stored),
         };
@@ -107,7 +107,7 @@ impl<'a> Opened<'a> {
         Err(Error::Truncated { codec, reason })
     }
 
-    /// Whether the one-pass way is open.
+    /// Whether the image can be decoded in one pass.
     pub(crate) fn streams(&self) -> bool {
         self.encoding != ImageEncoding::File && self.orientation == Orientation::Upright
     }
@@ -120,13 +120,13 @@ pub(crate) struct Spent {
     pub(crate) transform: Duration,
 }
 
-/// What one view needs of an image, decoded.
+/// The decoded part of an image for one view.
 #[derive(Debug)]
 struct DecodedBox {
-    /// Where the pixels lie, upright, at their scale. Empty: in the first box, with those of the others.
+    /// Position of the pixels, upright, at their scale. Empty if they are in the first box, with those of the others.
     region: Region,
     pixels: Vec<u8>,
-    /// The view's first pass at their scale.
+    /// The view's first pass at the scale of the pixels.
     geometry: Geometry,
 }
 
@@ -140,13 +140,13 @@ pub(crate) struct ImageDecoder {
     runner: Runner,
     boxes: Vec<DecodedBox>,
     turned: Vec<u8>,
-    /// Whether all views are cut from the image that `other` holds.
+    /// Whether all views are cut from the image in `other`.
     shared: bool,
     max_pixels: u64,
 }
 
 impl ImageDecoder {
-    /// A decoder that refuses images of more than `max_pixels`.
+    /// Creates a decoder that refuses images of more than `max_pixels`.
     pub(crate) fn new(max_pixels: u64) -> Self {
         ImageDecoder {
             jpeg: jpeg::Decoder::new().with_pixel_limit(max_pixels),
@@ -161,7 +161,7 @@ impl ImageDecoder {
         }
     }
 
-    /// What the options say of image files.
+    /// Applies the options for image files.
     pub(crate) fn set_up(&mut self, options: &LoaderOptions) {
         self.other.set_upright(options.exif_transpose);
         self.other.set_background(options.background);
@@ -195,7 +195,7 @@ impl ImageDecoder {
         Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
     }
 
-    /// Decodes what several programs need of one image, sharing the work on what they have in common.
+    /// Decodes what several programs need of one image; shared parts are decoded once.
     pub(crate) fn decode_views(
         &mut self,
         picture: &Opened<'_>,
@@ -215,7 +215,7 @@ impl ImageDecoder {
             picture.check(self.max_pixels)?;
             return self.other.decode_upright(picture.bytes).map(drop);
         }
-        // The others are decoded whole; all views then cut from the first box.
+        // Others are decoded as a whole; all views are then cut from the first box.
         picture.check(self.max_pixels)?;
         let ImageDecoder { dct, yuv, boxes, turned, .. } = self;
         let stored = scale.apply(picture.stored);
@@ -252,7 +252,7 @@ impl ImageDecoder {
         let mut stored = Vec::with_capacity(programs.len());
         for (decoded, program) in self.boxes.iter_mut().zip(programs) {
             let needed = decoded.geometry.needed(first(program)?.1);
-            // A view that shows nothing of the image still has a pixel to point to.
+            // A view that shows nothing of the image still needs a pixel.
             decoded.region = needed.unwrap_or(Region { width: 1, height: 1, ..whole });
             fit(&mut decoded.pixels, decoded.region.size().area() as usize * 4, 0)?;
             stored.push(picture.orientation.to_stored(decoded.region, size));
@@ -374,7 +374,7 @@ fn raw_rgb<'a>(picture: &Opened<'a>) -> Result<ImageRef<'a>> {
     ImageRef::new(picture.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
 }
 
-/// Turns dense pixels of this stored size upright, in place.
+/// Rotates dense pixels of this stored size upright, in place.
 fn turn(orientation: Orientation, stored: Size, pixels: &mut Vec<u8>, turned: &mut Vec<u8>) -> Result<()> {
     if orientation != Orientation::Upright {
         let image = ImageRef::new(pixels, stored, stored.width as usize * 4, PixelLayout::Rgbx)?;
@@ -384,7 +384,7 @@ fn turn(orientation: Orientation, stored: Size, pixels: &mut Vec<u8>, turned: &m
     Ok(())
 }
 
-/// Adds the rows of a strip of four bytes per pixel, for which there is room, to dense pixels.
+/// Appends the rows of a strip of four bytes per pixel to dense pixels; the memory is reserved.
 fn copy_rgbx(strip: ImageRef<'_>, into: &mut Vec<u8>) {
     for y in 0..strip.size.height {
         into.extend_from_slice(strip.row(y));

@@ -1,4 +1,4 @@
-//! Masks: a number per pixel, moved by the passes of a program that move pixels, never blended.
+//! Masks: a number per pixel, moved by those passes of a program that move pixels, never blended.
 
 use feedline_pixels::{
     Decoder, Effect, Error, Geometry, ImageRef, LabelType, Nearest, PixelLayout, Result, Size, WholeOp,
@@ -8,7 +8,7 @@ use feedline_pixels::{
 use crate::field::DType;
 use crate::transform::{Program, Segment, moving};
 
-/// A plane of numbers, or an encoded image that holds one.
+/// A plane of numbers, or an encoded image that contains one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Labels<'a> {
     /// An image file.
@@ -27,7 +27,7 @@ pub(crate) struct LabelRunner {
 }
 
 impl LabelRunner {
-    /// A runner that refuses masks of more than `max_pixels`.
+    /// Creates a runner that refuses masks of more than `max_pixels`.
     pub(crate) fn new(max_pixels: u64) -> Self {
         LabelRunner {
             decoder: Decoder::with_max_pixels(max_pixels),
@@ -37,12 +37,12 @@ impl LabelRunner {
         }
     }
 
-    /// Whether mask files are turned as their EXIF says; images and masks must agree on it.
+    /// Sets whether mask files are rotated as their EXIF says; it must be the same for images and masks.
     pub(crate) fn set_upright(&mut self, upright: bool) {
         self.decoder.set_upright(upright);
     }
 
-    /// Does to a mask what `program` does to its image of size `image`, into `out`.
+    /// Applies `program`, which was made for an image of size `image`, to its mask, into `out`.
     pub(crate) fn run(
         &mut self,
         labels: Labels<'_>,
@@ -90,7 +90,7 @@ impl LabelRunner {
     }
 }
 
-/// The first row that the program shows nothing of.
+/// End of the rows that the program uses.
 fn last_row(program: &Program) -> u32 {
     program.first().map_or(u32::MAX, |(geometry, _)| geometry.crop.bottom())
 }
@@ -123,7 +123,7 @@ fn step(
     }
 }
 
-/// Whether a plane of this layout can hold the fill. (Four bytes hold all that results can.)
+/// Whether a plane of this layout can represent the fill. (Four bytes are enough for all results.)
 fn fits(fill: i64, layout: PixelLayout) -> bool {
     layout.bytes() == 4 || (0..1i64 << (8 * layout.bytes())).contains(&fill)
 }
@@ -133,7 +133,7 @@ fn pixel(four: &[u8; 4], layout: PixelLayout) -> &[u8] {
     if cfg!(target_endian = "big") { &four[4 - layout.bytes()..] } else { &four[..layout.bytes()] }
 }
 
-/// What kernels call a mask's element type.
+/// The kernels' type for a mask's element type.
 pub(crate) fn label_type(dtype: DType) -> LabelType {
     match dtype {
         DType::U8 => LabelType::U8,
@@ -156,7 +156,7 @@ pub(crate) fn plane<'a>(
         DType::U16 if cfg!(target_endian = "little") => (PixelLayout::Grey16, bytes),
         DType::I32 if cfg!(target_endian = "little") => (PixelLayout::GreyF32, bytes),
         DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
-            return Err(format!("a mask holds whole numbers, not {}", dtype.name()));
+            return Err(format!("a mask contains whole numbers, not {}", dtype.name()));
         }
         _ => {
             scratch.clear();

@@ -1,8 +1,8 @@
-//! WHAT MAKES THE PIXELS.
+//! RENDERING.
 //!
 //! An adapter over `feedline_pixels`: an encoded image and a program → a finished row of the batch. It knows neither
-//! batches nor order, and draws nothing. `image.rs` decodes what the program's first pass needs, `run.rs` does the rest;
-//! `labels.rs` moves masks, `values.rs` other images that are numbers.
+//! batches nor order, and draws nothing. `image.rs` decodes what the program's first pass needs, `run.rs` runs the
+//! rest; `labels.rs` moves masks, `values.rs` other images of numbers.
 
 mod image;
 mod labels;

@@ -1,4 +1,4 @@
-//! Runs programs: the first pass gets its rows from a decoder or from pixels that are all there; what comes after works
+//! Runs programs: the first pass gets its rows from a decoder or from decoded pixels; later passes work
 //! on dense buffers of four bytes per pixel. The last pass writes tensor elements.
 
 use feedline_pixels::{
@@ -8,20 +8,20 @@ use feedline_pixels::{
 
 use crate::transform::{Chain, Program, Segment};
 
-/// All scratch memory of running programs.
+/// Scratch memory for running programs.
 #[derive(Debug, Default)]
 pub(crate) struct Runner {
     renderer: Renderer,
     whole: WholeRunner,
     pixels: Vec<u8>,
     spare: Vec<u8>,
-    /// Of mixtures: the sum, and the image before a chain changes it.
+    /// For mixtures: the sum, and the image before a chain changes it.
     mixture: Mixture,
     opponent: OpponentRunner,
     original: Vec<u8>,
 }
 
-/// A pass that resamples, with the operations that ride along, and what comes after.
+/// A pass that resamples, with the operations on single pixels that are part of it, and the segments after it.
 struct Pass<'p> {
     geometry: &'p Geometry,
     filter: Filter,
@@ -30,7 +30,7 @@ struct Pass<'p> {
 }
 
 impl<'p> Pass<'p> {
-    /// The pass that `segments` begin with.
+    /// The first pass of `segments`.
     fn of(program: &'p Program, segments: &'p [Segment]) -> Result<Self> {
         let [Segment::Resample { geometry, filter }, rest @ ..] = segments else {
             return Err(Error::Misuse("a program begins with its geometry".to_owned()));
@@ -44,7 +44,7 @@ impl<'p> Pass<'p> {
 }
 
 impl Runner {
-    /// Begins the first pass, with its geometry at the scale at which pixels will come.
+    /// Starts the first pass, with its geometry at the scale of the decoded pixels.
     pub(super) fn begin<'a>(
         &'a mut self,
         program: &'a Program,
@@ -61,7 +61,7 @@ impl Runner {
         renderer.begin_pixels(geometry, pass.filter, pass.rows, pixels)
     }
 
-    /// Does what comes after the first pass.
+    /// Runs everything after the first pass.
     pub(super) fn end(&mut self, program: &Program, finish: &Finish, out: &mut [u8]) -> Result<()> {
         let Pass { geometry, rest, .. } = Pass::of(program, &program.segments)?;
         if !rest.is_empty() || program.opponent.is_some() {
@@ -73,8 +73,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs a whole program on pixels that are all there. `origin` is where their corner lies in the image, `geometry` the
-    /// first pass's at their scale.
+    /// Runs a whole program on decoded pixels. `origin` is the position of their corner in the image, `geometry` the
+    /// first pass's geometry at their scale.
     pub(crate) fn run(
         &mut self,
         program: &Program,
@@ -93,7 +93,7 @@ impl Runner {
         self.end(program, finish, out)
     }
 
-    /// One operation that takes and gives packed bytes, straight from the image to the result. None: another program.
+    /// Runs one operation on packed bytes, straight from the image to the result. `None` if the program is another.
     fn run_packed(
         &mut self,
         program: &Program,
@@ -148,7 +148,7 @@ impl Runner {
         self.last(program, &Geometry::identity(size), Filter::Bilinear, &[], finish, out)
     }
 
-    /// Mixes the pixels here with what each chain makes of them.
+    /// Mixes the current pixels with the result of each chain.
     fn mix(&mut self, own: f32, chains: &[Chain], size: Size) -> Result<()> {
         let Runner { pixels, mixture, original, .. } = &mut *self;
         fit(original, pixels.len(), 0)?;
@@ -163,7 +163,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs a program on the pixels here, which keep their size and stay pixels.
+    /// Runs a program on the current pixels, which keep their size and stay pixels.
     fn run_chain(&mut self, program: &Program, mut size: Size) -> Result<()> {
         let Runner { whole, pixels, .. } = self;
         for segment in &program.segments {
@@ -183,7 +183,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `segments`, which begin with a resampling of the pixels here.
+    /// Runs `segments`, which start with a resampling of the current pixels.
     fn resample(
         &mut self,
         program: &Program,

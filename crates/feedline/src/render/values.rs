@@ -1,4 +1,4 @@
-//! Images that are numbers rather than colours: class indices, depths, floats, opacity, bands. They are moved by the same
+//! Images of numbers rather than colours: class indices, depths, floats, opacity, bands. They are moved by the same
 //! geometry as photos; class indices are never blended.
 
 use feedline_pixels::{
@@ -10,7 +10,7 @@ use crate::field::{DType, MemoryFormat};
 use crate::spec::LoaderOptions;
 use crate::transform::{Program, Segment, Transform};
 
-/// What a field's numbers are and what they become.
+/// Mode and element type of a field's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueForm {
     mode: Mode,
@@ -19,14 +19,14 @@ pub(crate) struct ValueForm {
 }
 
 impl ValueForm {
-    /// The error is why it cannot be. `dtype` is the field's own, if it has one, or that of all images.
+    /// The error is the reason. `dtype` is the field's own, if it has one, or that of all images.
     pub(crate) fn new(
         mode: Mode,
         own: Option<DType>,
         all: DType,
         format: MemoryFormat,
     ) -> std::result::Result<Self, String> {
-        // Classes are whole numbers, whatever photos become.
+        // Classes are integers, whatever type photos have.
         let dtype = own.unwrap_or(if mode == Mode::Index { DType::I64 } else { all });
         let (name, kind) = (mode.name(), dtype.name());
         let float = matches!(dtype, DType::F32 | DType::F64);
@@ -47,7 +47,7 @@ impl ValueForm {
         self.dtype
     }
 
-    /// Numbers of a pixel, where the mode says it.
+    /// Number of channels, if the mode determines it.
     fn channels(self) -> Option<usize> {
         match self.mode {
             Mode::Rgba => Some(4),
@@ -57,7 +57,7 @@ impl ValueForm {
         }
     }
 
-    /// The shape of results of this size, if it is the same for all images. Class indices have no dimension for channels.
+    /// The shape of results of this size, if it is the same for all images. Class indices have no channel dimension.
     pub(crate) fn fixed_shape(self, size: Size) -> Option<Vec<u64>> {
         self.channels().map(|channels| self.shape(size, channels))
     }
@@ -71,7 +71,7 @@ impl ValueForm {
         }
     }
 
-    /// Whether bytes become 0 to 1, as those of photos do.
+    /// Whether bytes are scaled to 0 to 1, as for photos.
     fn scales(self) -> bool {
         matches!(self.mode, Mode::Rgba | Mode::GreyAlpha) && self.dtype != DType::U8
     }
@@ -122,7 +122,7 @@ impl ValueForm {
     }
 }
 
-/// The first transform that is not for numbers: those that crop, resize, mirror, pad and turn are.
+/// The first transform that is not for numbers; those that crop, resize, mirror, pad and rotate are.
 pub(crate) fn not_for_numbers(transforms: &[Transform]) -> Option<&'static str> {
     const MOVE: [&str; 13] = [
         "Resize",
@@ -151,14 +151,14 @@ fn value(bytes: &[u8], number: Number) -> f64 {
     }
 }
 
-/// A thread's decoder of such images.
+/// A thread's decoder of images of numbers.
 #[derive(Debug)]
 pub(crate) struct ValueDecoder {
     decoder: Decoder,
     nearest: Nearest,
     moved: Vec<u8>,
     spare: Vec<u8>,
-    /// Of what was moved last.
+    /// Size and layout of the last moved image.
     last: Option<(Size, PixelLayout)>,
 }
 
@@ -173,7 +173,7 @@ impl ValueDecoder {
         }
     }
 
-    /// What the options say of image files.
+    /// Applies the options for image files.
     pub(crate) fn set_up(&mut self, options: &LoaderOptions) {
         self.decoder.set_upright(options.exif_transpose);
         self.decoder.set_allow_truncated(options.allow_truncated);
@@ -184,7 +184,7 @@ impl ValueDecoder {
         self.decoder.decode_as(bytes, form.mode).map(drop)
     }
 
-    /// Moves the image decoded last as `program` says. The shape of the result.
+    /// Moves the last decoded image by `program`. Returns the shape of the result.
     pub(crate) fn run(&mut self, form: ValueForm, program: &Program) -> Result<Vec<u64>> {
         self.last = None;
         for segment in &program.segments {
@@ -194,7 +194,7 @@ impl ValueDecoder {
         Ok(form.shape(image.size, image.layout.bytes() / image.layout.number().bytes()))
     }
 
-    /// Writes what [`run`](Self::run) made.
+    /// Writes the result of [`run`](Self::run).
     pub(crate) fn write(&self, form: ValueForm, out: &mut [u8]) -> Result<()> {
         form.write(self.current()?, out)
     }

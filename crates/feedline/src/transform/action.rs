@@ -1,4 +1,4 @@
-//! What can be done to an image, without chance: the vocabulary of [`Params`](super::Params).
+//! Concrete operations on an image, without randomness: the content of [`Params`](super::Params).
 
 use feedline_pixels::Size;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ use super::pixel::{
 };
 use super::policy::Mixed;
 
-/// A concrete operation: numbers, no chance.
+/// A concrete operation: its numbers are fixed.
 pub(crate) trait Act {
-    /// Whether it can be done to an image of this size. What ops draw always can; what is read from JSON may not.
+    /// Whether it can be applied to an image of this size. Drawn actions always can; actions read from JSON may not.
     fn check(&self, _before: Size) -> Result<(), String> {
         Ok(())
     }
@@ -28,13 +28,13 @@ pub(crate) trait Act {
         before
     }
 
-    /// Adds itself to a program.
+    /// Adds the action to a program.
     fn plan(&self, fusion: &mut Fusion<'_>);
 }
 
 macro_rules! list_of_actions {
     ($($(#[$attribute:meta])* $name:ident,)*) => {
-        /// One of them.
+        /// One action.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "do")]
         pub(crate) enum Action {
@@ -85,7 +85,7 @@ list_of_actions! {
 }
 
 impl Action {
-    /// Whether it can be done to an image of this size.
+    /// Whether it can be applied to an image of this size.
     pub(crate) fn check(&self, before: Size) -> Result<(), String> {
         self.act().check(before)
     }
@@ -95,7 +95,7 @@ impl Action {
         self.act().output(before)
     }
 
-    /// Adds itself to a program.
+    /// Adds the action to a program.
     pub(super) fn plan(&self, fusion: &mut Fusion<'_>) {
         self.act().plan(fusion);
     }

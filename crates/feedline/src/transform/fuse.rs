@@ -1,25 +1,26 @@
 //! Actions → as few passes over the pixels as possible.
 //!
-//! Crops, resizes and flips compose into one [`Geometry`] as long as they come in the order crop, resize, window. A list
-//! that does not (two resizes in a row, a window that reaches out of an earlier window) gets a further pass; all but
-//! the last make 8-bit pixels in between, as torchvision on PIL images does. Operations on single pixels ride along with
-//! the pass before them; neighbouring tables become one table. A flip moves in front of what does not care.
+//! Crops, resizes and flips compose into one [`Geometry`] as long as they are in the order crop, resize, window. A list
+//! in another order (two resizes in a row, a window that extends beyond an earlier window) gets a further pass; all but
+//! the last make 8-bit pixels in between, as torchvision on PIL images does. Operations on single pixels are part of
+//! the pass before them; neighbouring tables become one table. A flip moves in front of operations that do not depend
+//! on it.
 
 use feedline_pixels::{Filter, Geometry, Region, RowOp, Size, Warp, WholeOp, Window};
 
 use super::program::{Chain, Erasure, Program, Segment};
 
-/// A program being put together.
+/// A program under construction.
 pub(crate) struct Fusion<'a> {
     program: &'a mut Program,
-    /// The geometry being composed, unless it is among the segments already.
+    /// The geometry being composed, unless it is already among the segments.
     now: Geometry,
     filter: Filter,
-    /// Whether `now` already resizes: a second resize needs a pass of its own.
+    /// Whether `now` already resizes: a second resize needs its own pass.
     resized: bool,
-    /// Where among the segments `now` is, once something else came after it.
+    /// Index of `now` among the segments, once something follows it.
     placed: Option<usize>,
-    /// Whether all that came after it gives mirrored results for mirrored images.
+    /// Whether everything after it gives mirrored results for mirrored images.
     mirrors: bool,
     size: Size,
 }
@@ -45,12 +46,12 @@ impl<'a> Fusion<'a> {
         self.program.output = self.size;
     }
 
-    /// The size of what is there now.
+    /// The current size.
     pub(crate) fn size(&self) -> Size {
         self.size
     }
 
-    /// Takes `part` (in coordinates of what is there now) as the new whole.
+    /// Makes `part` (in current coordinates) the new image.
     pub(crate) fn crop(&mut self, part: Window, fill: [u8; 3]) {
         self.begin_geometry();
         self.size = part.size();
@@ -69,8 +70,8 @@ impl<'a> Fusion<'a> {
             return;
         }
         let covered = self.now.covered().map(Region::size) == Some(self.now.window.size());
-        // Reaching out of an earlier window must show fill, not the image's pixels beyond that window; and two fills
-        // of different colours do not fit one geometry.
+        // Beyond an earlier window there must be fill, not the image's pixels outside that window; and two fills
+        // of different colours do not fit into one geometry.
         if (!inside && !untouched) || (!covered && fill != self.now.fill) {
             let flips = (self.now.flip_horizontal, self.now.flip_vertical);
             (self.now.flip_horizontal, self.now.flip_vertical) = (false, false);
@@ -87,7 +88,7 @@ impl<'a> Fusion<'a> {
         self.now.window = Window::new(window.x + part.x, window.y + part.y, part.width, part.height);
     }
 
-    /// Resizes what is there now.
+    /// Resizes the current image.
     pub(crate) fn resize(&mut self, size: Size, filter: Filter) {
         if size == self.size {
             return;
@@ -113,7 +114,7 @@ impl<'a> Fusion<'a> {
         self.flip(|geometry| geometry.flip_vertical ^= true);
     }
 
-    /// An operation on single pixels.
+    /// Adds an operation on single pixels.
     pub(crate) fn row(&mut self, op: RowOp) {
         self.place();
         let Program { segments, rows, .. } = &mut *self.program;
@@ -129,27 +130,27 @@ impl<'a> Fusion<'a> {
         rows.push(op);
     }
 
-    /// An operation on the whole image that gives mirrored results for mirrored images.
+    /// Adds an operation on the whole image that gives mirrored results for mirrored images.
     pub(crate) fn whole(&mut self, op: WholeOp) {
         self.place();
         self.program.segments.push(Segment::Whole(op));
     }
 
-    /// An operation on the whole image that knows left from right, or changes its size.
+    /// Adds an operation on the whole image that depends on left and right, or changes its size.
     pub(crate) fn whole_placed(&mut self, op: WholeOp, size: Size) {
         self.whole(op);
         self.mirrors = false;
         self.size = size;
     }
 
-    /// A mixture of what chains make of the image.
+    /// Adds a mixture of the results of chains.
     pub(crate) fn mix(&mut self, own: f32, chains: Vec<Chain>) {
         self.place();
         self.mirrors = false;
         self.program.segments.push(Segment::Mix { own, chains });
     }
 
-    /// Pixels at other places.
+    /// Adds a warp.
     pub(crate) fn warp(&mut self, warp: Warp) {
         self.place();
         self.mirrors = false;
@@ -157,12 +158,12 @@ impl<'a> Fusion<'a> {
         self.program.segments.push(Segment::Warp(warp));
     }
 
-    /// A box of the finished tensor.
+    /// Adds a box of the finished tensor to erase.
     pub(crate) fn erase(&mut self, erasure: Erasure) {
         self.program.erasures.push(erasure);
     }
 
-    /// Flips come last in a geometry; a box asked for after a flip lies mirrored before it.
+    /// Flips come last in a geometry; a box requested after a flip is mirrored before it.
     fn unflipped(&self, part: Window) -> Window {
         let image = self.now.output();
         let mirror = |flip: bool, start: i32, length: u32, limit: u32| {
@@ -175,7 +176,7 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// Flips the geometry that is open, or the one before what does not care.
+    /// Flips the open geometry, or the one before operations that do not depend on it.
     fn flip(&mut self, flip: impl Fn(&mut Geometry)) {
         if let (Some(at), true) = (self.placed, self.mirrors)
             && let Segment::Resample { geometry, .. } = &mut self.program.segments[at]
@@ -186,14 +187,14 @@ impl<'a> Fusion<'a> {
         flip(&mut self.now);
     }
 
-    /// A geometry that is still open: a new one if something came after the last.
+    /// Makes sure that a geometry is open: starts a new one if something followed the last.
     fn begin_geometry(&mut self) {
         if self.placed.take().is_some() {
             self.start(self.size);
         }
     }
 
-    /// Puts the open geometry among the segments, for what comes after it.
+    /// Puts the open geometry among the segments, so that something can follow it.
     fn place(&mut self) {
         if self.placed.is_none() {
             self.push();

@@ -1,17 +1,17 @@
-//! `ReplaceLabel`: another number for chosen samples. It stands in the list of an integer field, not of an image.
+//! `ReplaceLabel`: another label for chosen samples. It is used in the list of an integer field, not of an image.
 
 use serde::{Deserialize, Serialize};
 
 use super::op::{Form, Op};
 use super::params::{Params, Place};
 
-/// The samples `indices` get the label `new_label`: FFCV's.
+/// Gives the samples `indices` the label `new_label`, as in FFCV.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceLabel {
     /// Samples, ascending.
     pub indices: Vec<u64>,
-    /// Their label.
+    /// The new label.
     pub new_label: i64,
 }
 

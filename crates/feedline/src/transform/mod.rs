@@ -1,4 +1,4 @@
-//! WHAT HAPPENS TO A SAMPLE.
+//! TRANSFORMS.
 //!
 //! ```text
 //! Transform  ──check, output──►  Plan       once: the list is sound, the result's form is known
@@ -6,12 +6,11 @@
 //! Params     ──plan───────────►  Program    per sample: as few passes over the pixels as possible
 //! ```
 //!
-//! A [`Transform`] is data: name and parameters, as torchvision has them. Drawing gives `Params`: a list of concrete
-//! `Action`s without any chance left in them, so that what happened can be written down and done again. Planning joins
-//! neighbours into a `Program`, nearly always of one segment: decode this box, resize it, take this window, flip.
-//! `render/` runs it.
+//! A [`Transform`] is data: name and parameters, as in torchvision. Drawing gives `Params`: a list of concrete
+//! `Action`s without randomness, which can be stored and repeated. Planning joins neighbours into a `Program`, nearly
+//! always of one segment: decode this box, resize it, take this window, flip. `render/` runs it.
 //!
-//! An op is one file with its parameters, its checks, its draws and its actions, and one line in the list below. Random
+//! An operation is one file with its parameters, checks, draws and actions, and one line in the list below. Random
 //! parameters are drawn from (seed, epoch, sample, place in the list, view) and from nothing else.
 
 mod action;
@@ -74,7 +73,7 @@ pub mod ops {
 
 use ops::*;
 
-/// How pixels between pixels are found when resizing.
+/// Interpolation when resizing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interpolation {
@@ -103,14 +102,14 @@ impl Interpolation {
     }
 }
 
-/// Whose pixels an operation gives, where torchvision's two backends differ.
+/// Whose pixels to match, if torchvision's two backends differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Like {
-    /// Those of PIL images.
+    /// torchvision's for PIL images.
     #[default]
     Pil,
-    /// Those of tensors of bytes.
+    /// torchvision's for tensors of bytes.
     Tensor,
 }
 
@@ -125,14 +124,14 @@ impl Like {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CropMethod {
-    /// torchvision's: up to ten tries, then the middle.
+    /// torchvision's: up to ten tries, then the centre.
     #[default]
     Torchvision,
     /// Without tries: the ratio first, then an area that fits it, then the position.
     Direct,
 }
 
-/// From one list: the enum, its names, its JSON and who does what.
+/// Makes the enum, its names, its JSON and the dispatch from one list.
 macro_rules! list_of_ops {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// One operation on an image. Sizes are (height, width) as in torchvision.
@@ -147,7 +146,7 @@ macro_rules! list_of_ops {
             /// Every operation's name, as users write it.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Its name, as users write it.
+            /// Name as users write it.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Transform::$name(_) => stringify!($name),)*
@@ -170,97 +169,97 @@ macro_rules! list_of_ops {
 }
 
 list_of_ops! {
-    /// A random box of random area and aspect, resized.
+    /// Crops a random box of random area and aspect ratio, and resizes it.
     RandomResizedCrop,
-    /// To a fixed size, or so that the shorter side gets a length.
+    /// Resizes to a fixed size, or the shorter side to a length.
     Resize,
-    /// The middle; smaller images are padded with black.
+    /// Crops the centre; smaller images are padded with black.
     CenterCrop,
-    /// A square box in the middle, resized: FFCV's validation crop.
+    /// Crops a square in the centre and resizes it: FFCV's validation crop.
     ResizedCenterCrop,
-    /// A random box of fixed size.
+    /// Crops a random box of fixed size.
     RandomCrop,
     /// Adds pixels on the left, top, right and bottom.
     Pad,
-    /// The middle of the image at the nearest of several aspect ratios, resized to that ratio's size.
+    /// Crops the centre to the nearest of several aspect ratios and resizes it to that ratio's size.
     BucketResize,
     /// Mirrors left and right with probability `p`.
     RandomHorizontalFlip,
     /// Mirrors top and bottom with probability `p`.
     RandomVerticalFlip,
-    /// Turns by a random angle.
+    /// Rotates by a random angle.
     RandomRotation,
-    /// Turns, moves, scales and shears at random.
+    /// Rotates, moves, scales and shears at random.
     RandomAffine,
-    /// Looks at the image from a random side, with probability `p`.
+    /// Applies a random perspective, with probability `p`.
     RandomPerspective,
-    /// Pixels pushed about by a smooth random field.
+    /// Displaces pixels by a smooth random field.
     ElasticTransform,
     /// A lens that bulges or pinches.
     OpticalDistortion,
-    /// Turns about a place, in units of the image, with probability `p`.
+    /// Rotates about a place, in units of the image, with probability `p`.
     RandomRotate,
     /// Zooms about a place, with probability `p`.
     RandomZoom,
-    /// Turns, zooms and moves an object, with probability `p`.
+    /// Rotates, zooms and moves an object, with probability `p`.
     RandomRotateObject,
-    /// A larger canvas with the image somewhere on it.
+    /// Puts the image on a larger canvas at a random place.
     RandomZoomOut,
-    /// Moved by a few pixels: FFCV's.
+    /// Moves by a few pixels, as in FFCV.
     RandomTranslate,
-    /// As large as fits a size, times a random factor.
+    /// Resizes to the largest size that fits, times a random factor.
     ScaleJitter,
-    /// One of several lengths for the shorter side.
+    /// Resizes the shorter side to one of several lengths.
     RandomShortestSize,
-    /// A random length for the shorter side.
+    /// Resizes the shorter side to a random length.
     RandomResize,
-    /// The whole image inside a size, with bars.
+    /// Fits the whole image into a size, with bars.
     Letterbox,
-    /// Square pieces in random order.
+    /// Puts square patches in random order.
     RandomPatchShuffle,
-    /// Four corners and the middle.
+    /// Crops four corners and the centre.
     FiveCrop,
-    /// The same, and mirrored.
+    /// The same crops, and mirrored ones.
     TenCrop,
-    /// Brightness, contrast, saturation and hue in random order.
+    /// Changes brightness, contrast, saturation and hue in random order.
     ColorJitter,
-    /// Grey in one or three channels.
+    /// Converts to grey in one or three channels.
     Grayscale,
-    /// Grey with probability `p`.
+    /// Converts to grey with probability `p`.
     RandomGrayscale,
-    /// Channels in random order.
+    /// Puts channels in random order.
     RandomChannelPermutation,
-    /// SSD's mixture of colour changes.
+    /// SSD's colour changes.
     RandomPhotometricDistort,
-    /// 255 minus every value, with probability `p`.
+    /// Subtracts every value from 255, with probability `p`.
     RandomInvert,
-    /// Fewer bits per channel, with probability `p`.
+    /// Reduces the bits per channel, with probability `p`.
     RandomPosterize,
     /// Inverts values from a threshold on, with probability `p`.
     RandomSolarize,
-    /// A flat histogram, with probability `p`.
+    /// Equalises the histogram, with probability `p`.
     RandomEqualize,
-    /// Black to white, with probability `p`.
+    /// Stretches from black to white, with probability `p`.
     RandomAutocontrast,
-    /// Sharper or smoother, with probability `p`.
+    /// Sharpens or smooths, with probability `p`.
     RandomAdjustSharpness,
-    /// Every value times a random factor, with probability `p`.
+    /// Multiplies every value by a random factor, with probability `p`.
     RandomBrightness,
-    /// More or less contrast, with probability `p`.
+    /// Changes the contrast, with probability `p`.
     RandomContrast,
-    /// More or less colour, with probability `p`.
+    /// Changes the saturation, with probability `p`.
     RandomSaturation,
-    /// Around the colour circle, with probability `p`.
+    /// Rotates the hue, with probability `p`.
     RandomHue,
-    /// A random exponent, with probability `p`.
+    /// Applies a random gamma, with probability `p`.
     RandomGamma,
-    /// Hue, saturation, value and contrast in floats, with probability `p`.
+    /// Changes hue, saturation, value and contrast in floats, with probability `p`.
     RandomColorJitterHSV,
-    /// One random colour matrix, with probability `p`.
+    /// Applies one random colour matrix, with probability `p`.
     RandomColorJitterYIQ,
-    /// Levels added to each channel, with probability `p`.
+    /// Adds levels to each channel, with probability `p`.
     RGBShift,
-    /// Some channels become one value, with probability `p`.
+    /// Sets some channels to one value, with probability `p`.
     ChannelDropout,
     /// Adaptive equalisation, with probability `p`.
     CLAHE,
@@ -268,33 +267,33 @@ list_of_ops! {
     GaussianBlur,
     /// Pillow's Gaussian blur with a random radius.
     PILGaussianBlur,
-    /// As if the camera had moved, with probability `p`.
+    /// Blurs as if the camera had moved, with probability `p`.
     MotionBlur,
-    /// Out of focus, with probability `p`.
+    /// Blurs as if out of focus, with probability `p`.
     Defocus,
-    /// Normal noise on every value.
+    /// Adds normal noise to every value.
     GaussianNoise,
-    /// Black and white pixels, with probability `p`.
+    /// Makes some pixels black or white, with probability `p`.
     SaltAndPepper,
-    /// Noise like clouds over the image, with probability `p`.
+    /// Blends power-law noise over the image, with probability `p`.
     PowerLawNoise,
-    /// Through JPEG of random quality and back.
+    /// Compresses as JPEG of random quality and decompresses.
     JPEG,
-    /// One square without pixels: FFCV's.
+    /// Fills one square, as in FFCV.
     Cutout,
-    /// Several boxes without pixels, with probability `p`.
+    /// Fills several boxes, with probability `p`.
     CoarseDropout,
-    /// A grid of squares without pixels, with probability `p`.
+    /// Fills a grid of squares, with probability `p`.
     GridMask,
-    /// A disc with a soft edge.
+    /// Shows a disc with a soft edge.
     CircularMask,
-    /// The image somewhere on a canvas.
+    /// Puts the image at a random place on a canvas.
     RandomEmbed,
-    /// The image faded into a background.
+    /// Fades the image into a background.
     RandomBackgroundBlend,
-    /// A pattern blended into chosen samples: FFCV's.
+    /// Blends a pattern into chosen samples, as in FFCV.
     Poison,
-    /// A box of one colour or of noise, with probability `p`.
+    /// Fills a box with one colour or noise, with probability `p`.
     RandomErasing,
     /// Subtracts `mean` and divides by `std`, channel by channel.
     Normalize,
@@ -302,36 +301,36 @@ list_of_ops! {
     RGBToLGN,
     /// Two channels: light on dark, dark on light.
     RGBToMagno,
-    /// Another label for chosen samples: FFCV's.
+    /// Sets another label for chosen samples, as in FFCV.
     ReplaceLabel,
-    /// Several, one after the other.
+    /// Applies several, one after the other.
     Compose,
-    /// Several, one after the other, or none of them.
+    /// Applies several, one after the other, or none of them.
     RandomApply,
-    /// One of several.
+    /// Applies one of several.
     RandomChoice,
-    /// Several, in random order.
+    /// Applies several, in random order.
     RandomOrder,
-    /// A number of several, in random order.
+    /// Applies a number of several, in random order.
     SomeOf,
     /// Other transforms in other epochs.
     Schedule,
-    /// One of 25 learned pairs.
+    /// Applies one of 25 learned pairs of operations.
     AutoAugment,
-    /// A number of random operations of one strength.
+    /// Applies a number of random operations of one strength.
     RandAugment,
-    /// One random operation of random strength.
+    /// Applies one random operation of random strength.
     TrivialAugmentWide,
-    /// Chains of random operations, mixed with the image.
+    /// Mixes chains of random operations with the image.
     AugMix,
     /// Grey, solarised or blurred, then colour jitter.
     ThreeAugment,
-    /// The draws of another view.
+    /// Uses the draws of another view.
     Yoked,
 }
 
 impl Transform {
-    /// What it is in this epoch: a [`Schedule`] is the step that holds then.
+    /// The transform in this epoch: a [`Schedule`] is replaced by its current step.
     pub(crate) fn at_epoch(&self, epoch: u64) -> Self {
         match self {
             Transform::Schedule(schedule) => Compose { transforms: schedule.at(epoch).to_vec() }.into(),
@@ -339,7 +338,7 @@ impl Transform {
         }
     }
 
-    /// The epochs from which on it changes.
+    /// The epochs at which it changes.
     pub(crate) fn changes(&self) -> impl Iterator<Item = u64> {
         let steps = if let Transform::Schedule(schedule) = self { &schedule.steps[..] } else { &[] };
         steps.iter().map(|(first, _)| *first)

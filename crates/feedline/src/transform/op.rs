@@ -1,50 +1,50 @@
-//! What an operation must be able to say.
+//! The interface of an operation.
 
 use feedline_pixels::{Channels, Size};
 
 use super::params::Place;
 use super::{Params, Transform};
 
-/// What is known of an image before any sample is.
+/// What is known of an image before any sample is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Form {
-    /// Its size, if it is the same for every sample.
+    /// Size, if it is the same for every sample.
     pub(crate) size: Option<Size>,
     pub(crate) channels: Channels,
-    /// Whether `Normalize` has made floats of it.
+    /// Whether `Normalize` has converted it to floats.
     pub(crate) normalised: bool,
-    /// How many crops of one image there are side by side.
+    /// Number of crops of one image side by side.
     pub(crate) copies: u32,
 }
 
-/// An operation: parameters that know what they do. The error of every method is the reason alone; callers add which op
-/// and which place.
+/// An operation. The error of every method is only the reason; callers add the operation and its
+/// place.
 pub(crate) trait Op {
-    /// Whether the parameters make sense, whatever the image.
+    /// Checks the parameters, independently of the image.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// What an image of this form becomes.
+    /// The form of the result for an image of this form.
     fn output(&self, before: Form) -> Result<Form, String> {
         Ok(before)
     }
 
-    /// Draws what is to be done to the image that `into` has arrived at.
+    /// Draws the action for the image as it is after `into`.
     fn draw(&self, place: &Place, into: &mut Params) -> Result<(), String>;
 
-    /// How many lists lie inside each other here.
+    /// Depth of nested lists.
     fn depth(&self) -> usize {
         0
     }
 
-    /// Whether it works on floats, that is after `Normalize`.
+    /// Whether it works on floats, that is, after `Normalize`.
     fn takes_floats(&self) -> bool {
         false
     }
 }
 
-/// Checks a list and fixes what it gives.
+/// Checks a list and determines the form of its result.
 pub(crate) fn check_list(ops: &[Transform], mut form: Form) -> Result<Form, String> {
     for (at, transform) in ops.iter().enumerate() {
         let named = |reason| format!("number {} ({}): {reason}", at + 1, transform.name());
@@ -59,7 +59,7 @@ pub(crate) fn check_list(ops: &[Transform], mut form: Form) -> Result<Form, Stri
     Ok(form)
 }
 
-/// The same for a list inside another, where `Normalize` has no place.
+/// The same for a nested list, where `Normalize` is not allowed.
 pub(crate) fn check_inner(ops: &[Transform], before: Form) -> Result<Form, String> {
     let after = check_list(ops, before)?;
     if after.normalised != before.normalised {
@@ -68,7 +68,7 @@ pub(crate) fn check_inner(ops: &[Transform], before: Form) -> Result<Form, Strin
     Ok(after)
 }
 
-/// No side of an image gets longer than this in the middle of a list, whatever window of it is wanted in the end: all
+/// Longest side of an image in the middle of a list, whatever window of it is used in the end: all
 /// arithmetic on places stays in range.
 const MOST_SIDE: u32 = 1 << 30;
 
@@ -79,13 +79,13 @@ pub(crate) fn check_side(size: Size) -> Result<(), String> {
     Err(format!("{}x{} (height x width) is too large for any result", size.height, size.width))
 }
 
-/// Draws what `transform` does, as far as images of that size can be.
+/// Draws the action of `transform` and checks the resulting size.
 pub(crate) fn draw_checked(transform: &Transform, place: &Place, into: &mut Params) -> Result<(), String> {
     transform.op().draw(place, into)?;
     check_side(into.size())
 }
 
-/// A probability.
+/// Checks a probability.
 pub(crate) fn check_p(p: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&p) {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn check_p(p: f64) -> Result<(), String> {
     Err(format!("p must be between 0 and 1, not {p}"))
 }
 
-/// Sides of a size.
+/// Checks the sides of a size.
 pub(crate) fn check_size((height, width): (u32, u32)) -> Result<(), String> {
     let good = |side: u32| (1..=1 << 16).contains(&side);
     if good(height) && good(width) {
@@ -102,7 +102,7 @@ pub(crate) fn check_size((height, width): (u32, u32)) -> Result<(), String> {
     Err(format!("sizes must be between 1 and 65536, not {height} x {width}"))
 }
 
-/// A pair (low, high) within bounds.
+/// Checks a pair (low, high) within bounds.
 pub(crate) fn check_range(
     name: &str,
     (low, high): (f64, f64),

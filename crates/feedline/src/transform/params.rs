@@ -1,4 +1,4 @@
-//! What was drawn: concrete and complete. How it was drawn does not matter any more.
+//! Drawn parameters: concrete and complete.
 
 use feedline_pixels::{Channels, Size};
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use crate::random::Draw;
 /// Separates draws for transforms from all other uses of the seed.
 const PURPOSE: u64 = 0x7472_616e_7366; // "transf"
 
-/// The form in which parameters are written down.
+/// Version of the written form of parameters.
 const VERSION: u32 = 1;
 
-/// What the random parameters of a sample may depend on.
+/// Key of a sample's random parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleKey {
     pub(crate) seed: u64,
@@ -24,12 +24,12 @@ pub(crate) struct SampleKey {
     pub(crate) sample: u64,
 }
 
-/// Where in a view's list of transforms a draw stands: the position, and the positions in lists inside lists.
+/// Place of a draw in a view's list of transforms: the position, and the positions in nested lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     parts: [u64; 16],
     used: usize,
-    /// Which of several crops this is; no part of the key.
+    /// Number of the crop, if there are several; not part of the key.
     copy: u32,
 }
 
@@ -53,7 +53,7 @@ impl Place {
         place
     }
 
-    /// Which of several crops this is.
+    /// Number of the crop, if there are several.
     pub(crate) fn copy(&self) -> u32 {
         self.copy
     }
@@ -68,7 +68,7 @@ impl Place {
         self.parts[3]
     }
 
-    /// Position `at` of a list that stands here. Lists are checked not to be deeper than there is room for.
+    /// Position `at` of a list that is nested here. Lists are checked not to be deeper than the key allows.
     pub(crate) fn inside(&self, at: usize) -> Self {
         let mut place = *self;
         place.parts[place.used] = at as u64;
@@ -88,7 +88,7 @@ pub(crate) fn tidy(value: f64) -> f64 {
     format!("{value:.*}", 15usize.saturating_sub(whole_digits).min(12)).parse().unwrap_or(value)
 }
 
-/// The actions drawn for one sample, and the size they have arrived at.
+/// The actions drawn for one sample, and the size after them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Params {
     image: Size,
@@ -96,7 +96,7 @@ pub(crate) struct Params {
     actions: Vec<Action>,
     /// Set once the image is normalised.
     normalize: Option<Normalize>,
-    /// Set where colours become opponent channels in the end.
+    /// Set if colours become opponent channels in the end.
     opposed: Option<Opposed>,
     channels: Channels,
 }
@@ -116,7 +116,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Forgets everything and begins with an image of this size, of which these channels will be left.
+    /// Clears everything and starts with an image of this size, whose result has these channels.
     pub(crate) fn begin(&mut self, image: Size, channels: Channels) {
         (self.image, self.size, self.channels) = (image, image, channels);
         self.actions.clear();
@@ -124,17 +124,17 @@ impl Params {
         self.opposed = None;
     }
 
-    /// In the end colours become opponent channels.
+    /// Notes that colours become opponent channels in the end.
     pub(crate) fn oppose(&mut self, by: Opposed) {
         self.opposed = Some(by);
     }
 
-    /// From here on the image is normalised.
+    /// Notes that the image is normalised from here on.
     pub(crate) fn normalize(&mut self, by: &Normalize) {
         self.normalize = Some(by.clone());
     }
 
-    /// Whether the image is normalised already.
+    /// Whether the image is already normalised.
     pub(crate) fn are_floats(&self) -> bool {
         self.normalize.is_some()
     }
@@ -156,12 +156,12 @@ impl Params {
         self.actions.push(action);
     }
 
-    /// Empty parameters that begin where these have arrived.
+    /// Empty parameters that continue from the current size.
     pub(crate) fn branch(&self) -> Self {
         Params { image: self.size, size: self.size, channels: self.channels, ..Params::default() }
     }
 
-    /// The actions alone.
+    /// Only the actions.
     pub(crate) fn into_actions(self) -> Vec<Action> {
         self.actions
     }
@@ -191,11 +191,11 @@ impl Params {
         serde_json::to_string(&written).expect("actions are plain data")
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote, for an image of this size.
+    /// Parses the JSON of [`to_json`](Self::to_json), for an image of this size.
     pub(crate) fn from_json(text: &str, image: Size) -> Result<Self, String> {
         let Written { version, image: (height, width), actions, normalize, opposed, channels } =
             serde_json::from_str(text).map_err(|e| {
-                // Where in the text the trouble is helps nobody: it was made from a dict just now.
+                // The position in the text does not help: the text was made from a dict just now.
                 let reason = e.to_string();
                 format!(
                     "not parameters of transforms: {}",
@@ -203,7 +203,7 @@ impl Params {
                 )
             })?;
         if version != VERSION {
-            return Err(format!("parameters of version {version}; this feedline knows version {VERSION}"));
+            return Err(format!("parameters of version {version}; this feedline reads version {VERSION}"));
         }
         if (image.height, image.width) != (height, width) {
             return Err(format!(

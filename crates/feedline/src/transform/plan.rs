@@ -1,4 +1,4 @@
-//! A list of transforms, checked, with its result's form.
+//! A checked list of transforms, with the form of its result.
 
 use feedline_pixels::{Channels, Finish, Normalise, Size};
 
@@ -9,10 +9,10 @@ use super::{Params, SampleKey, Transform};
 use crate::error::{Error, Result};
 use crate::field::{DType, MemoryFormat};
 
-/// Lists inside each other: deep enough for any recipe, and shallow enough for a draw's key.
+/// Largest depth of nested lists: enough for any recipe, and small enough for a draw's key.
 const DEEPEST: usize = 8;
 
-/// What is known of the images of a field.
+/// Form of the images of a field before any transform.
 const BEFORE: Form = Form { size: None, channels: Channels::Rgb, normalised: false, copies: 1 };
 
 /// A checked list of transforms.
@@ -20,16 +20,16 @@ const BEFORE: Form = Form { size: None, channels: Channels::Rgb, normalised: fal
 pub(crate) struct ImagePlan {
     ops: Vec<Transform>,
     view: u64,
-    /// Transforms that come before the first of `ops`, elsewhere.
+    /// Number of transforms before the first of `ops`, in another list.
     before: u64,
     finish: Finish,
     output: Option<Size>,
-    /// How many crops of each image stand side by side in the result.
+    /// Number of crops of each image side by side in the result.
     copies: u32,
 }
 
 impl ImagePlan {
-    /// Checks `transforms` and fixes what they give. `view` keeps the draws of several views apart.
+    /// Checks `transforms` and determines their result. `view` separates the draws of several views.
     pub(crate) fn new(
         field: &str,
         view: u64,
@@ -56,7 +56,7 @@ impl ImagePlan {
         Ok(ImagePlan { ops: transforms.to_vec(), view, before: 0, finish, output, copies })
     }
 
-    /// The same as the rest of a longer list, of which `place` transforms come before.
+    /// Makes it the rest of a longer list, with `place` transforms before it.
     pub(crate) fn starting_at(self, place: u64) -> Self {
         ImagePlan { before: place, ..self }
     }
@@ -66,7 +66,7 @@ impl ImagePlan {
         self.output
     }
 
-    /// How many crops of each image stand side by side in the result.
+    /// Number of crops of each image side by side in the result.
     pub(crate) fn copies(&self) -> u32 {
         self.copies
     }
@@ -77,7 +77,7 @@ impl ImagePlan {
         if self.copies == 1 { each.to_vec() } else { [&[u64::from(self.copies)], &each[..]].concat() }
     }
 
-    /// The name of what fixes the result's size.
+    /// Name of the transform that determines the result's size.
     pub(crate) fn sized_by(&self) -> &'static str {
         let (mut form, mut maker) = (BEFORE, "the image");
         for transform in &self.ops {
@@ -90,17 +90,17 @@ impl ImagePlan {
         maker
     }
 
-    /// How pixels become tensor elements.
+    /// Conversion of pixels to tensor elements.
     pub(crate) fn finish(&self) -> &Finish {
         &self.finish
     }
 
-    /// Draws what is to be done to one sample. The error is why it cannot be.
+    /// Draws the parameters for one sample. The error is the reason.
     pub(crate) fn draw(&self, image: Size, key: SampleKey, params: &mut Params) -> Result<(), String> {
         self.draw_copy(image, key, 0, params)
     }
 
-    /// The same for crop number `copy`. All of them have the same draws.
+    /// The same for crop number `copy`. All crops have the same draws.
     pub(crate) fn draw_copy(
         &self,
         image: Size,
@@ -118,7 +118,7 @@ impl ImagePlan {
     }
 }
 
-/// How pixels become tensor elements; the error is why they cannot.
+/// Determines the conversion of pixels to tensor elements; the error is the reason.
 pub(crate) fn finish(
     dtype: DType,
     format: MemoryFormat,

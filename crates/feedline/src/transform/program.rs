@@ -1,4 +1,4 @@
-//! What is to be done, as passes over pixels.
+//! A program: passes over pixels.
 
 use std::ops::Range;
 
@@ -11,33 +11,33 @@ const NOISE: u64 = 0x6e_6f69_7365; // "noise"
 /// One pass.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Segment {
-    /// Crop, resize, window, flips. A program begins with one: it tells which part of the image is decoded.
+    /// Crop, resize, window, flips. A program begins with one: it determines which part of the image is decoded.
     Resample { geometry: Geometry, filter: Filter },
-    /// Pixels at other places.
+    /// Moves pixels.
     Warp(Warp),
-    /// Operations on single pixels, done while rows are in the cache: positions in [`Program::rows`].
+    /// Operations on single pixels, applied while rows are in the cache: positions in [`Program::rows`].
     Rows(Range<usize>),
     /// An operation that needs the whole image.
     Whole(WholeOp),
-    /// A weighted sum of the image and of what chains of passes make of it; none changes its size.
+    /// A weighted sum of the image and the results of chains of passes; none changes its size.
     Mix { own: f32, chains: Vec<Chain> },
 }
 
-/// One of the chains that are mixed.
+/// One chain of a mixture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chain {
     pub(crate) weight: f32,
     pub(crate) program: Program,
 }
 
-/// A box to be erased in the finished tensor.
+/// A box to erase in the finished tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Erasure {
     pub(crate) region: Region,
     pub(crate) value: ErasureValue,
 }
 
-/// What an erased box holds, in units of the tensor.
+/// Content of an erased box, in units of the tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ErasureValue {
     /// One number per channel.
@@ -61,14 +61,14 @@ impl ErasureValue {
     }
 }
 
-/// Passes for one sample; kept and filled again for the next.
+/// Passes for one sample; reused for the next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Program {
     pub(crate) segments: Vec<Segment>,
     pub(crate) rows: Vec<RowOp>,
-    /// Done last, on tensor elements.
+    /// Applied last, on tensor elements.
     pub(crate) erasures: Vec<Erasure>,
-    /// What colours become instead of tensor elements.
+    /// Opponent channels, if colours become these instead of tensor elements.
     pub(crate) opponent: Option<Opponent>,
     /// Size of the result.
     pub(crate) output: Size,
@@ -87,7 +87,7 @@ impl Default for Program {
 }
 
 impl Program {
-    /// The image as it is.
+    /// The unchanged image.
     pub(crate) fn identity(size: Size) -> Self {
         let whole = Segment::Resample { geometry: Geometry::identity(size), filter: Filter::Bilinear };
         Program { segments: vec![whole], output: size, ..Program::default() }
@@ -100,7 +100,7 @@ impl Program {
         self.opponent = None;
     }
 
-    /// The size of what each pass makes, first to last.
+    /// Size of each pass's result, first to last.
     pub(crate) fn results(&self) -> impl Iterator<Item = Size> {
         self.segments.iter().scan(self.output, |size, segment| {
             *size = match segment {

@@ -13,7 +13,7 @@ const STEP: usize = 32;
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn blend_rows(rows: Rows<'_>, weights: &[i16], begin: bool, line: &mut [i16]) {
     let last = weights.len().saturating_sub(1) * rows.stride;
-    // Whole vectors may be read where the buffer goes on behind the row; only the end of the buffer needs care.
+    // Whole vectors may be read if the buffer continues after the row; only the end of the buffer needs care.
     let readable = rows.bytes.len() - last;
     let whole = if readable >= rows.width.next_multiple_of(STEP) {
         rows.width.next_multiple_of(STEP)
@@ -37,8 +37,8 @@ pub(super) unsafe fn blend_rows(rows: Rows<'_>, weights: &[i16], begin: bool, li
     }
 }
 
-/// The whole vectors of all rows. `Weights` is an array where there are few: the loop over rows unrolls and weights stay
-/// in registers.
+/// Blends the whole vectors of all rows. `Weights` is an array if there are few: then the loop over rows unrolls and
+/// weights stay in registers.
 ///
 /// # Safety
 ///
@@ -81,7 +81,7 @@ unsafe fn blend_block<const VECTORS: usize>(
     let mut sums = [[_mm256_setzero_si256(); 2]; VECTORS];
     for (index, sum) in sums.iter_mut().enumerate() {
         if !begin {
-            // SAFETY: the caller promises the line's length.
+            // SAFETY: the caller guarantees the line's length.
             *sum = unsafe { load_sums(line.as_ptr().add(x + index * STEP)) };
         }
     }
@@ -90,15 +90,15 @@ unsafe fn blend_block<const VECTORS: usize>(
     for weight in weights {
         let weight = _mm256_set1_epi16(*weight);
         for (index, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller promises that each row is readable here.
+            // SAFETY: the caller guarantees that each row is readable here.
             let bytes = unsafe { _mm256_loadu_si256(row.add(index * STEP).cast()) };
             *sum = add_products(*sum, bytes, weight);
         }
-        // One stride past the last row is never read; wrapping keeps that pointer harmless.
+        // One stride past the last row is never read; wrapping keeps that pointer valid.
         row = row.wrapping_add(rows.stride);
     }
     for (index, sum) in sums.iter().enumerate() {
-        // SAFETY: the caller promises the line's length.
+        // SAFETY: the caller guarantees the line's length.
         unsafe { store_sums(line.as_mut_ptr().add(x + index * STEP), *sum) };
     }
 }
@@ -112,7 +112,7 @@ unsafe fn blend_block<const VECTORS: usize>(
 unsafe fn blend_tail(rows: Rows<'_>, weights: &[i16], begin: bool, x: usize, line: &mut [i16]) {
     let mut sum = [_mm256_setzero_si256(); 2];
     if !begin {
-        // SAFETY: the caller promises the line's length.
+        // SAFETY: the caller guarantees the line's length.
         sum = unsafe { load_sums(line.as_ptr().add(x)) };
     }
     let mut copy = [0u8; STEP];
@@ -124,7 +124,7 @@ unsafe fn blend_tail(rows: Rows<'_>, weights: &[i16], begin: bool, x: usize, lin
         let bytes = unsafe { _mm256_loadu_si256(copy.as_ptr().cast()) };
         sum = add_products(sum, bytes, _mm256_set1_epi16(*weight));
     }
-    // SAFETY: the caller promises the line's length.
+    // SAFETY: the caller guarantees the line's length.
     unsafe { store_sums(line.as_mut_ptr().add(x), sum) };
 }
 
@@ -178,7 +178,7 @@ pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
     let mut x = 0;
     if CHANNELS == 4 {
         while x + 4 <= woven.len() {
-            // SAFETY: four columns of four numbers lie inside each line, four columns inside `woven`.
+            // SAFETY: four columns of four numbers are inside each line, four columns inside `woven`.
             unsafe { weave_four::<HALVED>(lines.map(|line| line.add(4 * x)), woven.as_mut_ptr().add(x)) };
             x += 4;
         }
@@ -194,8 +194,8 @@ pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
     }
 }
 
-/// Sums as whole levels in the upper bytes: half a level is added, the fraction cut off. Adding saturates, so that what
-/// overshoots stays at the ends of the range; that holds for the doubling of halved sums as well.
+/// Converts sums to whole levels in the upper bytes: adds half a level and truncates. The addition saturates, so
+/// overshoot stays at the ends of the range; that holds for the doubling of halved sums as well.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn whole_levels<const HALVED: bool>(sums: __m256i) -> __m256i {
@@ -216,14 +216,14 @@ fn whole_levels<const HALVED: bool>(sums: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 #[inline]
 unsafe fn weave_four<const HALVED: bool>(lines: [*const i16; ROWS], woven: *mut Woven) {
-    // SAFETY: the caller promises 16 elements.
+    // SAFETY: the caller guarantees 16 elements.
     let rows = unsafe { lines.map(|line| whole_levels::<HALVED>(_mm256_loadu_si256(line.cast()))) };
     let even_upper = _mm256_unpacklo_epi64(rows[0], rows[1]);
     let odd_upper = _mm256_unpackhi_epi64(rows[0], rows[1]);
     let even_lower = _mm256_unpacklo_epi64(rows[2], rows[3]);
     let odd_lower = _mm256_unpackhi_epi64(rows[2], rows[3]);
     let out: *mut __m256i = woven.cast();
-    // SAFETY: the caller promises four columns, each one aligned vector.
+    // SAFETY: the caller guarantees four columns, each one aligned vector.
     unsafe {
         _mm256_store_si256(out, _mm256_permute2x128_si256::<0x20>(even_upper, even_lower));
         _mm256_store_si256(out.add(1), _mm256_permute2x128_si256::<0x20>(odd_upper, odd_lower));
@@ -237,7 +237,7 @@ unsafe fn weave_four<const HALVED: bool>(lines: [*const i16; ROWS], woven: *mut 
 /// Needs AVX2, and the lengths that `super::blend_columns` checks.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn blend_columns(columns: &Columns, woven: &[Woven], pixels: &mut [u8], stride: usize) {
-    // Counts are fixed at compile time where recipes live (ratios up to 3 for bilinear): the loop unrolls, and the
+    // Counts that recipes use (ratios up to 3 for bilinear) are fixed at compile time: the loop unrolls, and the
     // branch at its end cannot be mispredicted.
     // SAFETY: passed on from the caller.
     unsafe {
@@ -277,7 +277,7 @@ unsafe fn blend_columns_by<const TAPS: usize>(
             }
             *sum = _mm256_sra_epi16(_mm256_adds_epi16(*sum, half), shift);
         }
-        // SAFETY: four rows have room for all columns.
+        // SAFETY: four rows are long enough for all columns.
         unsafe { store_pixels(sums, pixels.as_mut_ptr().add(block * COLUMN_MULTIPLE * 4), stride) };
     }
 }
@@ -291,7 +291,7 @@ unsafe fn blend_one(column: *const Woven, weights: *const [i16; 2], taps: usize)
     let column: *const __m256i = column.cast();
     let mut sum = _mm256_setzero_si256();
     for tap in 0..taps {
-        // SAFETY: `tap` is below the count the caller promises.
+        // SAFETY: `tap` is below the count that the caller guarantees.
         let (value, weight) = unsafe {
             (
                 _mm256_load_si256(column.add(tap)),
@@ -321,7 +321,7 @@ unsafe fn store_pixels(columns: [__m256i; COLUMN_MULTIPLE], pixels: *mut u8, str
     let right = _mm256_castsi256_ps(_mm256_xor_si256(_mm256_packs_epi16(columns[2], columns[3]), middle));
     let even = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(left, right));
     let odd = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(left, right));
-    // SAFETY: the caller promises 16 bytes in each row.
+    // SAFETY: the caller guarantees 16 bytes in each row.
     unsafe {
         _mm_storeu_si128(pixels.cast(), _mm256_castsi256_si128(even));
         _mm_storeu_si128(pixels.add(stride).cast(), _mm256_castsi256_si128(odd));

@@ -10,14 +10,15 @@
 //! ```
 //!
 //! Blending rows is elementwise and needs no shuffles. Blending columns within one row would need a shuffle and a
-//! horizontal sum per pixel; woven, four rows lie side by side in one vector and columns blend elementwise as well.
-//! Vertical comes first for that reason, and because rows are then finished in the order in which a decoder delivers.
+//! horizontal sum per pixel; woven, four rows are side by side in one vector and columns are blended elementwise as
+//! well. Vertical comes first for that reason, and because rows are then finished in the order of the decoder.
 //!
 //! **Arithmetic**, the same at every [`CpuLevel`]: a pixel byte `v` is the 16-bit number `(v - 128) · 256`; a product
 //! with a weight is `(value · weight + 2^14) >> 15`; sums saturate at 16 bits. A weight of one is `2^15`, or `2^14`
 //! for filters that overshoot, which halves the numbers to make room. Each product is off by at most 1/512 level
-//! (1/256 for the latter), so 4 taps by 1/128 level. Both passes round to bytes, half up, as both of Pillow's do: rounding
-//! once would be nearer to the exact value and, at ratios with many halves, a third of a level darker than Pillow.
+//! (1/256 for the latter), so 4 taps by 1/128 level. Both passes round to bytes, half up, as both of Pillow's do:
+//! rounding once would be nearer to the exact value and, at ratios with many halves, a third of a level darker than
+//! Pillow.
 
 mod scalar;
 
@@ -28,13 +29,13 @@ mod neon;
 
 use crate::CpuLevel;
 
-/// Output rows that are blended side by side.
+/// Number of output rows that are blended side by side.
 pub(crate) const ROWS: usize = 4;
 
 /// Lengths of lines and of column tables are multiples of this, so that kernels need no remainders.
 pub(crate) const LINE_MULTIPLE: usize = 64;
 
-/// Output columns that [`blend_columns`] finishes at once.
+/// Number of output columns that [`blend_columns`] finishes at once.
 pub(crate) const COLUMN_MULTIPLE: usize = 4;
 
 /// One column of [`ROWS`] rows: four numbers (red, green, blue, unused) of each.
@@ -45,7 +46,7 @@ pub(crate) struct Woven(pub(crate) [i16; 16]);
 /// Source rows `stride` bytes apart; the kernel reads `width` bytes of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
-    /// From the first byte of the first row to the end of the buffer. Bytes after a row's `width` may be read, never
+    /// Bytes from the first row to the end of the buffer. Bytes after a row's `width` may be read, but are never
     /// used.
     pub(crate) bytes: &'a [u8],
     pub(crate) stride: usize,
@@ -69,9 +70,9 @@ pub(crate) fn blend_rows(level: CpuLevel, rows: Rows<'_>, weights: &[i16], begin
     }
 }
 
-/// Puts columns of four lines side by side: `woven[x]` gets the four numbers from `CHANNELS · x` of each line, rounded to
-/// whole levels from 0 to 255 as Pillow rounds between its passes. `HALVED` are lines with 7 bits of fraction; what is
-/// woven has 8. With three channels the fourth number is the next column's first, which nobody uses.
+/// Puts columns of four lines side by side: `woven[x]` gets the four numbers from `CHANNELS · x` of each line, rounded
+/// to whole levels from 0 to 255 as Pillow rounds between its passes. `HALVED` lines have 7 bits of fraction; `woven`
+/// has 8. With three channels the fourth number is the next column's first, which is not used.
 pub(crate) fn weave<const CHANNELS: usize, const HALVED: bool>(
     level: CpuLevel,
     lines: [&[i16]; ROWS],
@@ -90,17 +91,17 @@ pub(crate) fn weave<const CHANNELS: usize, const HALVED: bool>(
     }
 }
 
-/// Where [`blend_columns`] reads: `taps` weights for each output column, the first at woven column `starts[x]`. Kept for
+/// Table for [`blend_columns`]: `taps` weights for each output column, the first at woven column `starts[x]`. Kept for
 /// all rows of an image, so that its lengths are checked once and not with every group of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     starts: Vec<u32>,
-    /// Each weight twice, so that one 32-bit load spreads it over a vector.
+    /// Each weight twice, so that one 32-bit load broadcasts it over a vector.
     weights: Vec<[i16; 2]>,
     taps: usize,
     /// Fraction bits of the result: 8, or 7 for filters that overshoot.
     fraction: u32,
-    /// Woven columns that are read.
+    /// Number of woven columns that are read.
     reach: usize,
 }
 
@@ -121,7 +122,7 @@ impl Columns {
         self.reach = starts.iter().max().map_or(0, |start| *start as usize) + taps;
     }
 
-    /// Output columns, those added included.
+    /// Number of output columns, including the added ones.
     pub(crate) fn count(&self) -> usize {
         self.starts.len()
     }

@@ -32,7 +32,7 @@ impl Act for PermuteChannels {
     fn check(&self, _before: Size) -> Result<(), String> {
         let mut sorted = self.order;
         sorted.sort_unstable();
-        if sorted == [0, 1, 2] { Ok(()) } else { Err(format!("{:?} is no order of 0, 1, 2", self.order)) }
+        if sorted == [0, 1, 2] { Ok(()) } else { Err(format!("{:?} is not an order of 0, 1, 2", self.order)) }
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {

@@ -12,10 +12,10 @@ use crate::transform::params::{Params, Place, tidy};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CLAHE {
-    /// Smallest and largest limit of contrast.
+    /// Smallest and largest contrast limit.
     #[serde(default = "default_limit")]
     pub clip_limit: (f64, f64),
-    /// Tiles down and across.
+    /// Number of tiles down and across.
     #[serde(default = "eight")]
     pub tile_grid_size: (u32, u32),
     /// Probability.

@@ -24,7 +24,7 @@ pub struct Grayscale {
     /// 1 or 3.
     #[serde(default = "one")]
     pub num_output_channels: u32,
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -55,7 +55,7 @@ pub struct RandomGrayscale {
     /// Probability.
     #[serde(default = "tenth")]
     pub p: f64,
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -73,7 +73,7 @@ impl Op for RandomGrayscale {
     }
 }
 
-/// All channels become the luma.
+/// Sets all channels to the luma.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Gray {

@@ -9,7 +9,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, half};
 use crate::transform::params::{Params, Place};
 
-/// A flat histogram per channel, with probability `p`.
+/// Equalises the histogram of each channel, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomEqualize {
@@ -31,7 +31,7 @@ impl Op for RandomEqualize {
     }
 }
 
-/// From black to white per channel, with probability `p`.
+/// Stretches each channel from black to white, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomAutocontrast {
@@ -53,7 +53,7 @@ impl Op for RandomAutocontrast {
     }
 }
 
-/// A flat histogram per channel.
+/// Equalises the histogram of each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Equalize {}
@@ -64,7 +64,7 @@ impl Act for Equalize {
     }
 }
 
-/// From black to white per channel.
+/// Stretches each channel from black to white.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Autocontrast {

@@ -1,5 +1,5 @@
-//! `ColorJitter` and `RandomPhotometricDistort`: brightness, contrast, saturation, hue. Each is clamped and truncated to
-//! 8 bits before the next, so their order shows.
+//! `ColorJitter` and `RandomPhotometricDistort`: brightness, contrast, saturation, hue. Each is clamped and truncated
+//! to 8 bits before the next, so their order matters.
 
 use feedline_pixels::{Effect, Point, RowOp, Size, Table, WholeOp};
 use serde::{Deserialize, Serialize};
@@ -14,11 +14,11 @@ use crate::transform::params::{Params, Place, tidy};
 
 type Range = (f64, f64);
 
-/// Factors may be anything from 0; a million is as good as infinite, and keeps products finite.
+/// Range of factors; a million is practically infinite, and keeps products finite.
 const FACTORS: Range = (0.0, 1e6);
 const HUES: Range = (-0.5, 0.5);
 
-/// Brightness, contrast, saturation and hue in random order. What is `None` stays.
+/// Changes brightness, contrast, saturation and hue in random order. `None` means no change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColorJitter {
@@ -34,7 +34,7 @@ pub struct ColorJitter {
     /// Smallest and largest part of the colour circle.
     #[serde(default)]
     pub hue: Option<Range>,
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -96,7 +96,7 @@ pub(in crate::transform) fn permutation<const N: usize>(draw: &mut Draw) -> [u8;
     order
 }
 
-/// SSD's mixture of colour changes: each of them, and another order of channels, with probability `p`.
+/// SSD's colour changes: each of them, and another order of channels, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomPhotometricDistort {
@@ -115,7 +115,7 @@ pub struct RandomPhotometricDistort {
     /// Probability of each.
     #[serde(default = "half")]
     pub p: f64,
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -163,7 +163,7 @@ fn check_factor(factor: f32) -> Result<(), String> {
     check_range("factor", (f64::from(factor), f64::from(factor)), FACTORS)
 }
 
-/// Every value times `factor`.
+/// Multiplies every value by `factor`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Brightness {
@@ -181,7 +181,7 @@ impl Act for Brightness {
     }
 }
 
-/// Away from the mean grey, or towards it.
+/// Moves values away from the mean grey, or towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contrast {
@@ -203,7 +203,7 @@ impl Act for Contrast {
     }
 }
 
-/// Away from each pixel's own grey, or towards it.
+/// Moves values away from each pixel's own grey, or towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saturation {
@@ -225,7 +225,7 @@ impl Act for Saturation {
     }
 }
 
-/// Around the colour circle; 1 is all the way.
+/// Rotates the hue; 1 is a full circle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hue {
@@ -240,7 +240,7 @@ impl Act for Hue {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
-        // Truncated towards zero, then taken modulo 256: negative turns go the other way round.
+        // Truncated towards zero, then modulo 256: negative shifts go the other way round.
         fusion.row(match self.like {
             Like::Pil => RowOp::Hue((self.turn * 255.0) as i32 as u8),
             Like::Tensor => RowOp::Point(Point::TensorHue(self.turn as f32)),

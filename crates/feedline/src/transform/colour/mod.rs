@@ -1,4 +1,4 @@
-//! What colours become.
+//! Colour operations.
 
 mod channels;
 mod clahe;

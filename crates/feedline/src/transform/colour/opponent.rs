@@ -1,4 +1,4 @@
-//! `RGBToLGN`, `RGBToMagno`: colour-opponent channels instead of colours. They come last, in `Normalize`'s place.
+//! `RGBToLGN`, `RGBToMagno`: colour-opponent channels instead of colours. They come last, instead of `Normalize`.
 
 use feedline_pixels::{Channels, Opponent};
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,13 @@ pub struct RGBToLGN {
     pub magno: Sigmas,
     /// The same for blue.
     pub konio: Sigmas,
-    /// Whether what is below zero becomes zero.
+    /// Whether negative values become zero.
     #[serde(default = "yes")]
     pub rectify: bool,
     /// Subtracted from each channel.
     #[serde(default = "zeros")]
     pub mean: [f32; 5],
-    /// Each channel is divided by it.
+    /// Divisor of each channel.
     #[serde(default = "ones")]
     pub std: [f32; 5],
 }
@@ -48,7 +48,7 @@ pub struct RGBToLGN {
 pub struct RGBToMagno {
     /// Standard deviations of centre and surround, in pixels.
     pub magno: Sigmas,
-    /// Whether what is below zero becomes zero.
+    /// Whether negative values become zero.
     #[serde(default = "yes")]
     pub rectify: bool,
 }
@@ -69,7 +69,7 @@ fn narrow((centre, surround): Sigmas) -> (f32, f32) {
     (centre as f32, surround as f32)
 }
 
-/// What is done: both of them, drawn.
+/// The action of both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Opposed {
@@ -82,7 +82,7 @@ pub(crate) struct Opposed {
 }
 
 impl Opposed {
-    /// Whether it can be done.
+    /// Checks the settings.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_sigmas("magno", self.magno)?;
         self.parvo.map_or(Ok(()), |sigmas| check_sigmas("parvo", sigmas))?;
@@ -99,7 +99,7 @@ impl Opposed {
         if self.parvo.is_some() { Channels::Lgn } else { Channels::Magno }
     }
 
-    /// For the kernel.
+    /// The settings for the kernel.
     pub(crate) fn kernel(&self) -> Opponent {
         Opponent {
             parvo: self.parvo.map(narrow),

@@ -8,11 +8,11 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place};
 
-/// Sharper (above 1) or smoother (below), with probability `p`.
+/// Sharpens (above 1) or smooths (below), with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomAdjustSharpness {
-    /// 0 smooth, 1 as it is, 2 sharp.
+    /// 0 is smooth, 1 unchanged, 2 sharp.
     pub sharpness_factor: f64,
     /// Probability.
     #[serde(default = "half")]
@@ -33,7 +33,7 @@ impl Op for RandomAdjustSharpness {
     }
 }
 
-/// Blended with a smoothed copy.
+/// Blends with a smoothed copy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sharpness {

@@ -11,15 +11,15 @@ use crate::transform::params::{Params, Place};
 
 type Range = (f64, f64);
 
-/// A random number of levels added to each channel, with probability `p`.
+/// Adds a random number of levels to each channel, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RGBShift {
-    /// Smallest and largest for red.
+    /// Smallest and largest shift of red.
     pub r_shift_limit: Range,
-    /// For green.
+    /// The same for green.
     pub g_shift_limit: Range,
-    /// For blue.
+    /// The same for blue.
     pub b_shift_limit: Range,
     /// Probability.
     #[serde(default = "half")]
@@ -45,11 +45,11 @@ impl Op for RGBShift {
     }
 }
 
-/// Some channels become one value, with probability `p`.
+/// Sets some channels to one value, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelDropout {
-    /// Fewest and most channels.
+    /// Smallest and largest number of channels.
     #[serde(default = "one_channel")]
     pub channel_drop_range: (u32, u32),
     /// The value.
@@ -90,7 +90,7 @@ impl Op for ChannelDropout {
     }
 }
 
-/// Every value of a channel times `gain`, plus `shift`, clamped.
+/// Multiplies every value of a channel by `gain` and adds `shift`, clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShiftChannels {

@@ -13,14 +13,14 @@ use crate::transform::params::{Params, Place, tidy};
 
 type Range = (f64, f64);
 
-/// An op that draws one number and, with probability `p`, makes an action of it.
+/// An operation that draws one number and, with probability `p`, makes an action of it.
 macro_rules! one_number {
     ($(#[$doc:meta])* $name:ident, $field:ident, $bounds:expr, |$value:ident| $action:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
-            /// Smallest and largest.
+            /// Smallest and largest value.
             pub $field: Range,
             /// Probability.
             #[serde(default = "half")]
@@ -46,19 +46,19 @@ macro_rules! one_number {
 }
 
 one_number! {
-    /// Every value times a random factor.
+    /// Multiplies every value by a random factor.
     RandomBrightness, magnitude, (0.0, 1e6), |factor| Brightness { factor: factor as f32 }
 }
 one_number! {
-    /// Away from the mean grey, or towards it.
+    /// Moves values away from the mean grey, or towards it.
     RandomContrast, magnitude, (0.0, 1e6), |factor| Contrast { factor: factor as f32, like: Like::Pil }
 }
 one_number! {
-    /// Away from each pixel's grey, or towards it.
+    /// Moves values away from each pixel's grey, or towards it.
     RandomSaturation, magnitude, (0.0, 1e6), |factor| Saturation { factor: factor as f32, like: Like::Pil }
 }
 one_number! {
-    /// Around the colour circle.
+    /// Rotates the hue.
     RandomHue, hue, (-0.5, 0.5), |turn| Hue { turn, like: Like::Pil }
 }
 one_number! {
@@ -81,7 +81,7 @@ impl Act for Gamma {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
-        // Just below 256, so that white stays white: the table that torchvision hands to Pillow.
+        // Just below 256, so that white stays white: the table that torchvision passes to Pillow.
         let level = |x: u8| (255.0 + 1.0 - 1e-3) * self.gain * (f64::from(x) / 255.0).powf(self.gamma);
         fusion.row(RowOp::Table(Table::of(|x| level(x).clamp(0.0, 255.0) as u8)));
     }

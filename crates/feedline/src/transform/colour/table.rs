@@ -1,4 +1,4 @@
-//! `RandomInvert`, `RandomPosterize`, `RandomSolarize`: each value becomes another, whatever lies around it.
+//! `RandomInvert`, `RandomPosterize`, `RandomSolarize`: change each value independently.
 
 use feedline_pixels::{RowOp, Size, Table};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, half};
 use crate::transform::params::{Params, Place, tidy};
 
-/// 255 minus every value, with probability `p`.
+/// Subtracts every value from 255, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomInvert {
@@ -30,11 +30,11 @@ impl Op for RandomInvert {
     }
 }
 
-/// Only the upper `bits` of every value, with probability `p`.
+/// Keeps only the upper `bits` of every value, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomPosterize {
-    /// 0 (all black) to 8 (as it is).
+    /// 0 (all black) to 8 (unchanged).
     pub bits: u32,
     /// Probability.
     #[serde(default = "half")]
@@ -88,7 +88,7 @@ fn check_threshold(threshold: f64) -> Result<(), String> {
     if threshold.is_finite() { Ok(()) } else { Err(format!("threshold must be a number, not {threshold}")) }
 }
 
-/// 255 minus every value.
+/// Subtracts every value from 255.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Invert {}
@@ -99,7 +99,7 @@ impl Act for Invert {
     }
 }
 
-/// Only the upper bits.
+/// Keeps only the upper bits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Posterize {
@@ -117,7 +117,7 @@ impl Act for Posterize {
     }
 }
 
-/// Values from a threshold on are inverted.
+/// Inverts values from a threshold on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Solarize {
@@ -135,7 +135,7 @@ impl Act for Solarize {
     }
 }
 
-/// Values below a threshold get lighter.
+/// Makes values below a threshold lighter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SolarizeAdd {

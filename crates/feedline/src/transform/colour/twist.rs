@@ -23,7 +23,7 @@ fn drawn(draw: &mut Draw, (low, high): Range) -> f64 {
     tidy(draw.between(low, high))
 }
 
-/// Hue, saturation and value through HSV in floats, then contrast about middle grey, with probability `p`.
+/// Changes hue, saturation and value through HSV in floats, then contrast about middle grey, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomColorJitterHSV {
@@ -64,8 +64,8 @@ impl Op for RandomColorJitterHSV {
     }
 }
 
-/// One matrix: hue turned, saturation and value scaled in YIQ, brightness and contrast about middle grey; with probability
-/// `p`.
+/// One matrix: rotates the hue, scales saturation and value in YIQ, brightness and contrast about middle grey; with
+/// probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomColorJitterYIQ {
@@ -118,7 +118,7 @@ fn check_factors(named: &[(&str, f64)]) -> Result<(), String> {
     named.iter().try_for_each(|(name, value)| check_range(name, (*value, *value), (0.0, 1e6)))
 }
 
-/// Hue, saturation, value; then contrast.
+/// Changes hue, saturation and value, then contrast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TwistHsv {
@@ -147,7 +147,7 @@ impl Act for TwistHsv {
     }
 }
 
-/// All in one matrix.
+/// All changes in one matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TwistYiq {

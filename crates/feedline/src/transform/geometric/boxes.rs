@@ -1,11 +1,11 @@
-//! Boxes: how each crop and resize finds its numbers, after torchvision.
+//! Boxes: the numbers of each crop and resize, as in torchvision.
 
 use feedline_pixels::{Region, Size};
 
 use crate::random::Draw;
 use crate::transform::CropMethod;
 
-/// torchvision gives up looking for a box after this many tries.
+/// torchvision stops looking for a box after this many tries.
 const TRIES: usize = 10;
 
 /// `RandomResizedCrop`'s box.
@@ -28,7 +28,7 @@ fn by_tries(image: Size, scale: (f64, f64), ratio: (f64, f64), draw: &mut Draw) 
     for _ in 0..TRIES {
         let target = area * draw.between(scale.0, scale.1);
         let aspect = draw.between(ratio.0.ln(), ratio.1.ln()).exp();
-        // Python's round(): halves to even.
+        // As Python's round(): halves to even.
         let width = (target * aspect).sqrt().round_ties_even() as u64;
         let height = (target / aspect).sqrt().round_ties_even() as u64;
         if width > 0 && width <= u64::from(image.width) && height > 0 && height <= u64::from(image.height) {
@@ -38,7 +38,7 @@ fn by_tries(image: Size, scale: (f64, f64), ratio: (f64, f64), draw: &mut Draw) 
     middle(image, ratio)
 }
 
-/// The largest box in the middle whose ratio is allowed: torchvision's way out.
+/// The largest box in the centre whose ratio is allowed: torchvision's fallback.
 fn middle(image: Size, ratio: (f64, f64)) -> Region {
     let aspect = f64::from(image.width) / f64::from(image.height);
     let (mut width, mut height) = (image.width, image.height);
@@ -50,10 +50,10 @@ fn middle(image: Size, ratio: (f64, f64)) -> Region {
     Region::new((image.width - width) / 2, (image.height - height) / 2, width, height)
 }
 
-/// No tries: draw the ratio, then the area among those that fit the image at this ratio, then the place.
+/// Without tries: draws the ratio, then the area among those that fit the image at this ratio, then the place.
 ///
-/// With ratio `r` a box of area `a` is `√(a·r)` wide and `√(a/r)` high; it fits while `a ≤ min(W²/r, H²·r)`. Where the
-/// whole scale range fits, this is torchvision's distribution; where it does not, torchvision would draw again and so
+/// With ratio `r` a box of area `a` is `√(a·r)` wide and `√(a/r)` high; it fits while `a ≤ min(W²/r, H²·r)`. If the
+/// whole scale range fits, this is torchvision's distribution; if not, torchvision would draw again and so
 /// favour ratios that fit large areas.
 fn directly(image: Size, scale: (f64, f64), ratio: (f64, f64), draw: &mut Draw) -> Region {
     let (w, h) = (f64::from(image.width), f64::from(image.height));
@@ -67,7 +67,7 @@ fn directly(image: Size, scale: (f64, f64), ratio: (f64, f64), draw: &mut Draw) 
     place(image, width, height, draw)
 }
 
-/// A box of this size, anywhere inside the image.
+/// A box of this size at a random place inside the image.
 pub(super) fn place(image: Size, width: u32, height: u32, draw: &mut Draw) -> Region {
     let y = draw.below(u64::from(image.height - height) + 1) as u32;
     let x = draw.below(u64::from(image.width - width) + 1) as u32;
@@ -95,7 +95,7 @@ pub(super) fn longer_side(image: Size, longer: u32) -> Size {
     if image.width <= image.height { Size::new(other, longer) } else { Size::new(longer, other) }
 }
 
-/// Both sides times `factor`, truncated, at least a pixel.
+/// Both sides times `factor`, truncated, at least one pixel.
 pub(super) fn scaled(image: Size, factor: f64) -> Size {
     let side = |side: u32| ((f64::from(side) * factor) as u64).clamp(1, u64::from(u32::MAX)) as u32;
     Size::new(side(image.width), side(image.height))
@@ -107,15 +107,15 @@ pub(super) fn center_square(image: Size, ratio: f64) -> Region {
     Region::new((image.width - side) / 2, (image.height - side) / 2, side, side)
 }
 
-/// Which of `sizes` (height, width) is nearest in aspect ratio to an image of this height and width; the first among
-/// equals. `sizes` must not be empty.
+/// Index of the size in `sizes` (height, width) with the nearest aspect ratio to an image of this height and width; the
+/// first of equal ones. `sizes` must not be empty.
 pub(crate) fn nearest_ratio(height: u32, width: u32, sizes: &[(u32, u32)]) -> usize {
     let ratio = |height: u32, width: u32| (f64::from(width) / f64::from(height)).ln();
     let distance = |at: &usize| (ratio(sizes[*at].0, sizes[*at].1) - ratio(height, width)).abs();
     (0..sizes.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
 }
 
-/// The largest box in the middle with the aspect ratio of `size`.
+/// The largest box in the centre with the aspect ratio of `size`.
 pub(super) fn center_of_ratio(image: Size, size: Size) -> Region {
     let (iw, ih) = (u64::from(image.width), u64::from(image.height));
     let (w, h) = (u64::from(size.width), u64::from(size.height));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn direct_and_tried_boxes_agree_where_everything_fits() {
-        // With areas up to half the image every ratio fits, so nothing is ever rejected.
+        // With areas up to half the image every ratio fits, so nothing is rejected.
         let image = Size::new(500, 400);
         let mean = |method| {
             let area =

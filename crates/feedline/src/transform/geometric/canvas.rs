@@ -8,7 +8,7 @@ use super::pad::check_padding;
 use crate::transform::op::{Form, Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place};
 
-/// A larger canvas with the image somewhere on it, with probability `p`.
+/// Puts the image on a larger canvas at a random place, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomZoomOut {
@@ -52,13 +52,13 @@ impl Op for RandomZoomOut {
     }
 }
 
-/// Moved by up to `padding` pixels each way: FFCV's crop of the same size from a padded image.
+/// Moves by up to `padding` pixels in each direction: FFCV's crop of the same size from a padded image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomTranslate {
-    /// Most pixels to each side.
+    /// Largest number of pixels to each side.
     pub padding: u32,
-    /// Colour of what comes in.
+    /// Colour of the new pixels.
     #[serde(default)]
     pub fill: [u8; 3],
 }

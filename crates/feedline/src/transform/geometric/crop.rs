@@ -12,7 +12,7 @@ use crate::transform::params::{Params, Place};
 
 pub(crate) use super::boxes::nearest_ratio;
 
-/// The middle; smaller images are padded with black.
+/// Crops the centre; smaller images are padded with black.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CenterCrop {
@@ -36,7 +36,7 @@ impl Op for CenterCrop {
     }
 }
 
-/// A random box of fixed size.
+/// Crops a random box of fixed size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomCrop {
@@ -51,7 +51,7 @@ pub struct RandomCrop {
     /// Colour of added pixels.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// What added pixels show.
+    /// Content of added pixels.
     #[serde(default, skip_serializing_if = "PaddingMode::is_constant")]
     pub padding_mode: PaddingMode,
 }
@@ -88,7 +88,7 @@ impl Op for RandomCrop {
     }
 }
 
-/// A box, which may reach out of the image.
+/// A box, which may extend beyond the image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Crop {
@@ -119,7 +119,7 @@ impl Act for Crop {
     fn check(&self, _before: Size) -> Result<(), String> {
         let near = |offset: i32| offset.unsigned_abs() <= 1 << 20;
         if !near(self.left) || !near(self.top) {
-            return Err(format!("Crop at ({}, {}) is too far out", self.top, self.left));
+            return Err(format!("Crop at ({}, {}) is too far outside", self.top, self.left));
         }
         check_size((self.height, self.width))
     }

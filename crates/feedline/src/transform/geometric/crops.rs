@@ -9,7 +9,7 @@ use super::of_size;
 use crate::transform::op::{Form, Op, check_size};
 use crate::transform::params::{Params, Place};
 
-/// The four corners and the middle.
+/// Crops the four corners and the centre.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FiveCrop {
@@ -17,7 +17,7 @@ pub struct FiveCrop {
     pub size: (u32, u32),
 }
 
-/// The same, and all of them mirrored.
+/// The same crops, and all of them mirrored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenCrop {
@@ -30,9 +30,7 @@ pub struct TenCrop {
 
 fn several(before: Form, size: (u32, u32), copies: u32) -> Result<Form, String> {
     if before.copies > 1 {
-        return Err(
-            "several crops of several crops are too many: one FiveCrop or TenCrop in a list".to_owned()
-        );
+        return Err("only one FiveCrop or TenCrop is allowed in a list".to_owned());
     }
     Ok(Form { copies, ..of_size(before, size) })
 }
@@ -82,7 +80,7 @@ impl Op for TenCrop {
     }
 
     fn draw(&self, place: &Place, into: &mut Params) -> Result<(), String> {
-        // torchvision mirrors the image and then cuts, so corners change sides.
+        // torchvision mirrors the image and then crops, so corners change sides.
         if place.copy() >= 5 {
             if self.vertical_flip {
                 into.push(VerticalFlip {});

@@ -8,14 +8,14 @@ use crate::transform::Interpolation;
 use crate::transform::op::Op;
 use crate::transform::params::{Params, Place};
 
-/// Pixels pushed about by a smooth random field, as seen through water.
+/// Displaces pixels by a smooth random field, as seen through water.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ElasticTransform {
-    /// How far, along x and y.
+    /// Strength along x and y.
     #[serde(default = "fifty")]
     pub alpha: (f64, f64),
-    /// How smooth, along x and y.
+    /// Smoothness along x and y.
     #[serde(default = "five")]
     pub sigma: (f64, f64),
     /// Nearest or bilinear.

@@ -11,16 +11,16 @@ fn always() -> f64 {
     1.0
 }
 
-/// A lens that bulges or pinches: `r (1 + k r² + k r⁴)` from the middle.
+/// A lens that bulges or pinches: `r (1 + k r² + k r⁴)` from the centre.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpticalDistortion {
     /// Smallest and largest k.
     pub distortion: (f64, f64),
-    /// Pixels by which the middle lies to the right and below.
+    /// Shift of the centre to the right and down, in pixels.
     #[serde(default)]
     pub shift: (f64, f64),
-    /// What is outside the image.
+    /// Content outside the image.
     #[serde(default)]
     pub pad_mode: PadMode,
     /// Probability.

@@ -1,4 +1,4 @@
-//! Where pixels go.
+//! Geometric operations.
 
 mod boxes;
 mod canvas;

@@ -9,7 +9,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Form, Op};
 use crate::transform::params::{Params, Place};
 
-/// What added pixels show.
+/// Content of added pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaddingMode {
@@ -35,12 +35,12 @@ impl PaddingMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
-    /// How many.
+    /// Number of pixels on each side.
     pub padding: (u32, u32, u32, u32),
-    /// Their colour.
+    /// Colour of the added pixels.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// What they show.
+    /// Content of the added pixels.
     #[serde(default, skip_serializing_if = "PaddingMode::is_constant")]
     pub padding_mode: PaddingMode,
 }
@@ -120,7 +120,7 @@ impl Act for PadBorder {
     fn check(&self, before: Size) -> Result<(), String> {
         let [left, top, right, bottom] = self.padding;
         check_padding((left, top, right, bottom))?;
-        // As NumPy and torchvision: a mirror shows the image once.
+        // As in NumPy and torchvision, a mirror shows the image once.
         let (wide, high) = (left.max(right), top.max(bottom));
         let spare = u32::from(self.border == BorderName::Reflect);
         if self.border != BorderName::Edge && (wide + spare > before.width || high + spare > before.height) {

@@ -8,11 +8,11 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, half};
 use crate::transform::params::{Params, Place};
 
-/// Square pieces in random order, with probability `p`.
+/// Puts square patches in random order, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomPatchShuffle {
-    /// Sides of pieces to choose from.
+    /// Sides of patches to choose from.
     pub sizes: Vec<u32>,
     /// Probability.
     #[serde(default = "half")]
@@ -46,7 +46,7 @@ fn pieces(size: Size, side: u32) -> u32 {
     (size.width / side).saturating_mul(size.height / side)
 }
 
-/// Piece `i`, row by row, is piece `order[i]`.
+/// Patch `i`, row by row, is patch `order[i]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShufflePatches {
@@ -61,7 +61,7 @@ impl Act for ShufflePatches {
         if self.side > 0 && self.order.len() as u64 == u64::from(count) && inside {
             return Ok(());
         }
-        Err(format!("{} pieces of side {} do not fit this image", self.order.len(), self.side))
+        Err(format!("{} patches of side {} do not fit this image", self.order.len(), self.side))
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {

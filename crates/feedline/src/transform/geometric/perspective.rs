@@ -9,7 +9,7 @@ use crate::transform::op::{Op, check_p, half};
 use crate::transform::params::{Params, Place};
 use crate::transform::{Interpolation, Like};
 
-/// Looks at the image from a random side, with probability `p`.
+/// Applies a random perspective, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomPerspective {
@@ -25,7 +25,7 @@ pub struct RandomPerspective {
     /// Colour outside the image.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -46,7 +46,7 @@ impl Op for RandomPerspective {
         }
         let size = into.size();
         let corners = self.corners(size, &mut draw);
-        // Corners that fall on one line have no map; leave the image as it is.
+        // If the corners are on one line, there is no map; the image stays unchanged.
         if let Some(map) = coefficients(size, corners) {
             let coefficients = map.to_vec();
             let Size { width, height } = size;
@@ -58,7 +58,7 @@ impl Op for RandomPerspective {
 }
 
 impl RandomPerspective {
-    /// Where the corners go, clockwise from the upper left: drawn in torchvision's order.
+    /// New places of the corners, clockwise from the upper left, drawn in torchvision's order.
     fn corners(&self, size: Size, draw: &mut Draw) -> [(f64, f64); 4] {
         let bound = |side: u32| (self.distortion_scale * f64::from(side / 2)) as u32 + 1;
         let (bound_x, bound_y) = (bound(size.width), bound(size.height));
@@ -68,8 +68,8 @@ impl RandomPerspective {
     }
 }
 
-/// The map from these corners back to the image's: eight equations, solved by elimination with pivoting, then rounded to
-/// single precision as torchvision does.
+/// The map from these corners back to the image's: eight equations, solved by elimination with pivoting, then rounded
+/// to single precision as torchvision does.
 fn coefficients(size: Size, corners: [(f64, f64); 4]) -> Option<[f64; 8]> {
     let (right, bottom) = (f64::from(size.width) - 1.0, f64::from(size.height) - 1.0);
     let image = [(0.0, 0.0), (right, 0.0), (right, bottom), (0.0, bottom)];

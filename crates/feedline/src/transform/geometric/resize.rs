@@ -1,4 +1,4 @@
-//! `Resize`, `RandomResizedCrop`, `ResizedCenterCrop`, `BucketResize`: boxes that get another size.
+//! `Resize`, `RandomResizedCrop`, `ResizedCenterCrop`, `BucketResize`: operations that resize a box.
 
 use feedline_pixels::{Region, Size};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ fn default_ratio() -> (f64, f64) {
     (3.0 / 4.0, 4.0 / 3.0)
 }
 
-/// A random box of random area and aspect, resized.
+/// Crops a random box of random area and aspect ratio, and resizes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomResizedCrop {
@@ -73,7 +73,7 @@ impl Op for RandomResizedCrop {
     }
 }
 
-/// To a fixed size, or (with only `shorter`) so that the shorter side gets this length.
+/// Resizes to a fixed size, or (with only `shorter`) so that the shorter side gets this length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resize {
@@ -83,10 +83,10 @@ pub struct Resize {
     /// Length of the shorter side; the other follows.
     #[serde(default)]
     pub shorter: Option<u32>,
-    /// With `shorter`: the longer side gets at most this long. Alone: the longer side gets exactly this long.
+    /// With `shorter`: the longer side is at most this long. Alone: the longer side is exactly this long.
     #[serde(default)]
     pub max_size: Option<u32>,
-    /// Alone: both sides times this, truncated.
+    /// Alone: both sides are multiplied by this and truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
     /// Filter.
@@ -134,7 +134,7 @@ impl Op for Resize {
     }
 }
 
-/// A square box in the middle, `ratio` times the shorter side, resized: FFCV's validation crop.
+/// Crops a square in the centre, `ratio` times the shorter side, and resizes it: FFCV's validation crop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizedCenterCrop {
@@ -166,7 +166,7 @@ impl Op for ResizedCenterCrop {
     }
 }
 
-/// The middle of the image at the nearest of several aspect ratios, resized to that ratio's size. With
+/// Crops the centre to the nearest of several aspect ratios and resizes it to that ratio's size. With
 /// [`Sampler::Buckets`](crate::Sampler::Buckets) of the same sizes, every batch has one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -187,7 +187,7 @@ impl Op for BucketResize {
     }
 
     fn output(&self, before: Form) -> Result<Form, String> {
-        // Depends on the image's own ratio, unless there is but one size.
+        // Depends on the image's own ratio, unless there is only one size.
         match self.sizes[..] {
             [size] => Ok(of_size(before, size)),
             _ => Ok(Form { size: None, ..before }),
@@ -208,7 +208,7 @@ fn push(into: &mut Params, part: Region, size: Size, interpolation: Interpolatio
     into.push(Resized::new(size, interpolation));
 }
 
-/// Another size.
+/// Resizes to another size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Resized {

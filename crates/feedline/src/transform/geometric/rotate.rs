@@ -14,7 +14,7 @@ fn nearest() -> Interpolation {
 
 const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
-/// Turns by a random angle, counter-clockwise.
+/// Rotates by a random angle, counter-clockwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomRotation {
@@ -23,16 +23,16 @@ pub struct RandomRotation {
     /// Nearest or bilinear.
     #[serde(default = "nearest")]
     pub interpolation: Interpolation,
-    /// Make the result large enough for all of the image.
+    /// Whether the result is large enough for the whole image.
     #[serde(default)]
     pub expand: bool,
-    /// Column and row about which to turn; the middle if `None`.
+    /// Column and row of the rotation's centre; the image's centre if `None`.
     #[serde(default)]
     pub center: Option<(f64, f64)>,
     /// Colour outside the image.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }
@@ -77,7 +77,7 @@ impl Affine {
         Warped { coefficients: self.map.to_vec(), height, width, interpolation, fill }
     }
 
-    /// torchvision's `affine`: about `center`, first sheared (degrees), then turned clockwise, scaled and moved.
+    /// torchvision's `affine`: about `center`, first shears (degrees), then rotates clockwise, scales and moves.
     pub(crate) fn new(
         size: Size,
         angle: f64,
@@ -135,7 +135,7 @@ pub(crate) fn rotation(size: Size, angle: f64, expand: bool, center: Option<(f64
     Affine { map, output: Size::new(new_width as u32, new_height as u32) }
 }
 
-/// Turns (clockwise), moves, scales and shears at random, keeping the middle.
+/// Rotates (clockwise), moves, scales and shears at random about the centre.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomAffine {
@@ -156,10 +156,10 @@ pub struct RandomAffine {
     /// Colour outside the image.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// Column and row about which to turn; the middle if `None`.
+    /// Column and row of the rotation's centre; the image's centre if `None`.
     #[serde(default)]
     pub center: Option<(f64, f64)>,
-    /// Whose pixels.
+    /// Whose pixels to match.
     #[serde(default, skip_serializing_if = "Like::is_pil")]
     pub like: Like,
 }

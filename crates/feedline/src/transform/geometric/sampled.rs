@@ -1,4 +1,4 @@
-//! The action of everything that finds pixels as torch does: the tensor dialect of warps, lenses, elastic fields.
+//! The action of operations that sample pixels as torch does: the tensor version of warps, lenses, elastic fields.
 
 use feedline_pixels::{Effect, Map, Outside, Places, Sample, Size, WarpFilter, WholeOp};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::transform::action::Act;
 use crate::transform::fuse::Fusion;
 use crate::transform::op::check_size;
 
-/// What is outside the image.
+/// Content outside the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PadMode {
@@ -22,7 +22,7 @@ pub enum PadMode {
     Reflection,
 }
 
-/// Where pixels come from.
+/// Source places of the pixels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", deny_unknown_fields)]
 pub(crate) enum Whence {
@@ -42,7 +42,7 @@ pub(crate) enum Whence {
     },
 }
 
-/// Every pixel from another place, blended and rounded as torch does.
+/// Samples every pixel at another place, blended and rounded as in torch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sampled {
@@ -51,7 +51,7 @@ pub(crate) struct Sampled {
     pub(super) width: u32,
     pub(super) interpolation: Interpolation,
     pub(super) outside: PadMode,
-    /// Shown outside where `outside` is zeros.
+    /// Colour outside if `outside` is zeros.
     pub(super) fill: [u8; 3],
 }
 
@@ -96,16 +96,16 @@ impl Act for Sampled {
     }
 }
 
-/// Six or eight coefficients as a map; their number is checked where they come from outside.
+/// Six or eight coefficients as a map; their number is checked where they are read.
 pub(super) fn map(coefficients: &[f64]) -> Map {
     match *coefficients {
         [a, b, c, d, e, f] => Map::Affine([a, b, c, d, e, f]),
         [a, b, c, d, e, f, g, h] => Map::Perspective([a, b, c, d, e, f, g, h]),
-        _ => unreachable!("the number is checked where it comes from outside"),
+        _ => unreachable!("the number is checked where it is read"),
     }
 }
 
-/// Smoother fields would need kernels wider than any image.
+/// Larger values would need kernels wider than any image.
 const SMOOTHEST: f64 = 200.0;
 
 pub(super) fn check_elastic(alpha: (f64, f64), sigma: (f64, f64)) -> Result<(), String> {

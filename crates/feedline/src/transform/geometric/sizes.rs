@@ -1,4 +1,4 @@
-//! `ScaleJitter`, `RandomShortestSize`, `RandomResize`, `Letterbox`: sizes that depend on the image or on chance.
+//! `ScaleJitter`, `RandomShortestSize`, `RandomResize`, `Letterbox`: sizes that depend on the image or are random.
 
 use feedline_pixels::{Size, Window};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ fn unsized_form(before: Form) -> Form {
     Form { size: None, ..before }
 }
 
-/// As large as fits `target_size`, times a random factor.
+/// Resizes to the largest size that fits `target_size`, times a random factor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleJitter {
@@ -51,7 +51,7 @@ impl Op for ScaleJitter {
     }
 }
 
-/// One of several lengths for the shorter side, while the longer one stays within `max_size`.
+/// Resizes the shorter side to one of several lengths, while the longer one stays within `max_size`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomShortestSize {
@@ -88,13 +88,13 @@ impl Op for RandomShortestSize {
     }
 }
 
-/// The shorter side gets a random length between two.
+/// Resizes the shorter side to a random length between two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomResize {
     /// Smallest length.
     pub min_size: u32,
-    /// Lengths stay below this.
+    /// Lengths are below this.
     pub max_size: u32,
     /// Filter.
     #[serde(default)]
@@ -120,7 +120,7 @@ impl Op for RandomResize {
     }
 }
 
-/// The whole image inside `size`, with bars on both sides of what it leaves.
+/// Fits the whole image into `size`, with bars on both sides of the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Letterbox {
@@ -132,7 +132,7 @@ pub struct Letterbox {
     /// Filter.
     #[serde(default)]
     pub interpolation: Interpolation,
-    /// Enlarge images that are smaller.
+    /// Whether to enlarge smaller images.
     #[serde(default = "yes")]
     pub enlarge: bool,
 }

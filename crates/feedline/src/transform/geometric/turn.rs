@@ -1,5 +1,5 @@
-//! `RandomRotate`, `RandomZoom`, `RandomRotateObject`: rotations and zooms in units of the image, counter-clockwise, with
-//! black, edge or mirror image outside. Pixels blend as torch's `grid_sample` does.
+//! `RandomRotate`, `RandomZoom`, `RandomRotateObject`: rotations and zooms in units of the image, counter-clockwise,
+//! with black, edge or mirror image outside. Pixels are blended as in torch's `grid_sample`.
 
 use feedline_pixels::Size;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ fn middle() -> (f64, f64) {
     (0.5, 0.5)
 }
 
-/// Turns about `center` by `degrees` counter-clockwise, makes the image `zoom` times as large and brings the centre to
+/// Rotates about `center` by `degrees` counter-clockwise, makes the image `zoom` times as large and moves the centre to
 /// `goal`; all places are shares of width and height. The map goes from the result back to the image.
 fn about(size: Size, degrees: f64, zoom: f64, center: (f64, f64), goal: (f64, f64)) -> Vec<f64> {
     let (width, height) = (f64::from(size.width), f64::from(size.height));
@@ -30,7 +30,7 @@ fn push(into: &mut Params, coefficients: Vec<f64>, outside: PadMode) {
     into.push(Sampled { whence: Whence::Map { coefficients }, height, width, interpolation, outside, fill });
 }
 
-/// Turns by up to `max_deg`, or by one of `angles`, with probability `p`.
+/// Rotates by up to `max_deg`, or by one of `angles`, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomRotate {
@@ -40,13 +40,13 @@ pub struct RandomRotate {
     /// Largest angle to either side.
     #[serde(default = "forty_five")]
     pub max_deg: f64,
-    /// About this share of width and height.
+    /// Centre of the rotation, as shares of width and height.
     #[serde(default = "middle")]
     pub center: (f64, f64),
     /// Angles to choose from instead.
     #[serde(default)]
     pub angles: Option<Vec<f64>>,
-    /// What is outside the image.
+    /// Content outside the image.
     #[serde(default)]
     pub pad_mode: PadMode,
 }
@@ -83,7 +83,7 @@ impl Op for RandomRotate {
     }
 }
 
-/// Zooms by a random factor, with probability `p`: below 1 the image gets smaller.
+/// Zooms by a random factor, with probability `p`: below 1 the image shrinks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomZoom {
@@ -93,10 +93,10 @@ pub struct RandomZoom {
     /// Smallest and largest factor.
     #[serde(default = "default_zoom")]
     pub zoom: (f64, f64),
-    /// About this share of width and height.
+    /// Centre of the zoom, as shares of width and height.
     #[serde(default = "middle")]
     pub center: (f64, f64),
-    /// What is outside the image.
+    /// Content outside the image.
     #[serde(default)]
     pub pad_mode: PadMode,
 }
@@ -122,7 +122,7 @@ impl Op for RandomZoom {
     }
 }
 
-/// Turns about an object's centre, zooms and moves that centre elsewhere, with probability `p`.
+/// Rotates about an object's centre, zooms, and moves that centre elsewhere, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomRotateObject {
@@ -138,13 +138,13 @@ pub struct RandomRotateObject {
     /// Smallest and largest zoom.
     #[serde(default = "default_scale")]
     pub scale: (f64, f64),
-    /// Where the centre goes: smallest and largest share of the width.
+    /// New place of the centre: smallest and largest share of the width.
     #[serde(default = "default_goal")]
     pub dest_x: (f64, f64),
-    /// The same of the height.
+    /// The same for the height.
     #[serde(default = "default_goal")]
     pub dest_y: (f64, f64),
-    /// What is outside the image.
+    /// Content outside the image.
     #[serde(default = "border")]
     pub pad_mode: PadMode,
 }

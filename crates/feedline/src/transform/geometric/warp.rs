@@ -1,4 +1,4 @@
-//! The action of everything that turns, shears or bends.
+//! The action of everything that rotates, shears or bends.
 
 use feedline_pixels::{Size, Warp, WarpFilter};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::check_size;
 use crate::transform::{Action, Interpolation, Like};
 
-/// Every pixel from another place: `coefficients` are six for an affine map or eight for a perspective, from the
+/// Samples every pixel at another place: `coefficients` are six for an affine map or eight for a perspective, from the
 /// result's coordinates to the image's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +22,7 @@ pub(crate) struct Warped {
     pub(super) fill: [u8; 3],
 }
 
-/// Numbers as text: JSON's own would come back changed in the last bit, and a rotation's middle pixel lies exactly on an
+/// Numbers as text: as JSON numbers the last bit could change, and a rotation's centre pixel is exactly on an
 /// edge. Plain numbers are read as well.
 pub(super) mod exact {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -52,7 +52,7 @@ pub(super) mod exact {
     }
 }
 
-/// Only these are there for warps.
+/// Only these are supported for warps.
 pub(super) fn check_interpolation(interpolation: Interpolation) -> Result<(), String> {
     match interpolation {
         Interpolation::Nearest | Interpolation::Bilinear | Interpolation::Bicubic => Ok(()),
@@ -63,7 +63,7 @@ pub(super) fn check_interpolation(interpolation: Interpolation) -> Result<(), St
     }
 }
 
-/// And only these where torch finds the pixels.
+/// Only these are supported for warps that follow torch's rule.
 pub(super) fn check_tensor_interpolation(interpolation: Interpolation) -> Result<(), String> {
     match interpolation {
         Interpolation::Nearest | Interpolation::Bilinear => Ok(()),
@@ -71,7 +71,7 @@ pub(super) fn check_tensor_interpolation(interpolation: Interpolation) -> Result
     }
 }
 
-/// Those that this dialect has.
+/// Only these are supported with this `like`.
 pub(super) fn check_dialect(interpolation: Interpolation, like: Like) -> Result<(), String> {
     match like {
         Like::Pil => check_interpolation(interpolation),
@@ -80,7 +80,7 @@ pub(super) fn check_dialect(interpolation: Interpolation, like: Like) -> Result<
 }
 
 impl Warped {
-    /// The same map, with the pixels of this dialect.
+    /// The same map, with the pixels of PIL images or tensors.
     pub(in crate::transform) fn like(self, like: Like) -> Action {
         if like == Like::Pil {
             return self.into();

@@ -1,20 +1,20 @@
-//! Boxes through a program: their corners move, what holds the corners is the new box, the image's edges cut it.
+//! Moves boxes through a program: moves the corners, takes the box around them, and cuts it at the image's edges.
 
 use feedline_pixels::{Effect, Region, Result, Size, WholeOp};
 
 use super::points::Mover;
 use super::{BoxFormat, Boxes, Program, Segment, moving};
 
-/// A box that is left.
+/// A remaining box.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kept {
-    /// Which one it was.
+    /// Index of the original box.
     pub(crate) number: usize,
     /// Left, top, right, bottom, in pixels of the result.
     pub(crate) corners: [f64; 4],
 }
 
-/// Left, top, right, bottom in pixels of an image of this size, of numbers as they are written.
+/// Converts a box in its written form to left, top, right, bottom in pixels of an image of this size.
 pub(crate) fn read_boxes(boxes: &Boxes, [a, b, c, d]: [f64; 4], size: Size) -> [f64; 4] {
     let (width, height) = scale(boxes, size);
     let [a, b, c, d] = [a * width, b * height, c * width, d * height];
@@ -25,7 +25,7 @@ pub(crate) fn read_boxes(boxes: &Boxes, [a, b, c, d]: [f64; 4], size: Size) -> [
     }
 }
 
-/// The way back, for the result's size.
+/// The reverse, for the result's size.
 pub(crate) fn write_box(boxes: &Boxes, [left, top, right, bottom]: [f64; 4], size: Size) -> [f64; 4] {
     let (width, height) = scale(boxes, size);
     let [left, top, right, bottom] = [left / width, top / height, right / width, bottom / height];
@@ -42,16 +42,16 @@ fn scale(boxes: &Boxes, size: Size) -> (f64, f64) {
     if boxes.normalized { (f64::from(size.width), f64::from(size.height)) } else { (1.0, 1.0) }
 }
 
-/// One box on its way.
+/// One box in progress.
 #[derive(Clone, Copy)]
 struct Moving {
     corners: [f64; 4],
-    /// The share of it that edges have left so far.
+    /// The share of it that is still visible.
     visible: f64,
 }
 
 impl Mover {
-    /// Moves boxes (left, top, right, bottom in pixels) through the whole program; gives those that stay.
+    /// Moves boxes (left, top, right, bottom in pixels) through the whole program; returns those that remain.
     pub(crate) fn boxes(
         &mut self,
         program: &Program,
@@ -89,12 +89,12 @@ impl Mover {
     }
 }
 
-/// Where pieces of an image change places, a box falls apart: the corners of its part in every piece.
+/// If patches of an image are moved, a box is split: the corners of its part in every patch.
 fn pieces(segment: &Segment, [left, top, right, bottom]: [f64; 4]) -> Option<Vec<(f64, f64)>> {
     let Segment::Whole(WholeOp::Effect(effect)) = segment else { return None };
     let Effect::Patches(patches) = &**effect else { return None };
     let side = f64::from(patches.side.max(1));
-    // A hair inside, so that an edge between two pieces belongs to the one that the box is in.
+    // Slightly inside, so that an edge between two patches belongs to the one that contains the box.
     let cuts = |low: f64, high: f64| {
         let mut cuts = vec![low + 1e-6];
         let mut at = (low / side).floor() * side + side;
@@ -143,12 +143,12 @@ impl Moving {
         self.corners = cut;
     }
 
-    /// Whether the rules let it stay in a result of this size.
+    /// Whether the rules keep it in a result of this size.
     fn stays(mut self, rules: &Boxes, size: Size) -> bool {
         let [left, top, right, bottom] = self.corners;
         let (width, height) = (right - left, bottom - top);
         self.cut(whole(size));
-        // Written so that what is not a number is no box either.
+        // Written so that a NaN is not a box either.
         width >= rules.min_size
             && height >= rules.min_size
             && width > 0.0

@@ -1,5 +1,5 @@
-//! WHAT MOVES WITH AN IMAGE: masks, boxes and keypoints of the same sample. One drawn program serves all of them; each
-//! takes of it what moves pixels and leaves the rest. Masks are moved by `render/labels`, points and boxes here.
+//! TARGETS: masks, boxes and keypoints that move with an image of the same sample. One drawn program serves all of
+//! them; each uses the part that moves pixels. `render/labels` moves masks, this folder moves points and boxes.
 
 mod boxes;
 mod points;
@@ -17,20 +17,20 @@ pub(crate) use points::Mover;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// The image field it moves with; the only one that is no target if `None`.
+    /// The image field it moves with; if `None`, the only one that is not a target.
     #[serde(default)]
     pub of: Option<String>,
-    /// What it holds.
+    /// Kind of target.
     pub role: Role,
 }
 
-/// What a target holds.
+/// Kind of a target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Role {
     /// A number per pixel, or several such planes. Never blended.
     Mask {
-        /// The number where the image shows nothing.
+        /// The number where there is no image.
         #[serde(default)]
         fill: i64,
         /// Type of the result: int64, int32 or uint8.
@@ -55,26 +55,26 @@ fn one() -> f64 {
     1.0
 }
 
-/// How boxes are written, and which are dropped.
+/// Format of boxes, and which are dropped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boxes {
-    /// What the four numbers are.
+    /// Meaning of the four numbers.
     #[serde(default)]
     pub format: BoxFormat,
-    /// Whether they are shares of width and height.
+    /// Whether the numbers are shares of width and height.
     #[serde(default)]
     pub normalized: bool,
-    /// Fields with one value per box; they lose the values of boxes that are dropped.
+    /// Fields with one value per box; values of dropped boxes are removed.
     #[serde(default)]
     pub labels: Vec<String>,
     /// Whether boxes are cut at the image's edges.
     #[serde(default = "yes")]
     pub clip: bool,
-    /// Boxes with a shorter side than this, in pixels, are dropped.
+    /// Boxes with a side shorter than this, in pixels, are dropped.
     #[serde(default = "one")]
     pub min_size: f64,
-    /// Boxes of which a smaller share is left are dropped.
+    /// Boxes of which a smaller share remains are dropped.
     #[serde(default)]
     pub min_visibility: f64,
 }
@@ -92,7 +92,7 @@ impl Default for Boxes {
     }
 }
 
-/// What a box's four numbers are.
+/// Meaning of a box's four numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoxFormat {
@@ -101,12 +101,12 @@ pub enum BoxFormat {
     Xyxy,
     /// Left, top, width, height.
     Xywh,
-    /// Middle, width, height.
+    /// Centre, width, height.
     Cxcywh,
 }
 
 impl Role {
-    /// Whether the settings make sense; the error is the reason.
+    /// Checks the settings; the error is the reason.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Role::Mask { fill, dtype } => {
@@ -121,7 +121,7 @@ impl Role {
                 if (low..=high).contains(fill) {
                     Ok(())
                 } else {
-                    Err(format!("fill {fill} is no {}", dtype.name()))
+                    Err(format!("fill {fill} does not fit in {}", dtype.name()))
                 }
             }
             Role::Boxes(boxes) => {
@@ -165,7 +165,7 @@ fn names_op(value: &serde_json::Value, name: &str) -> bool {
     }
 }
 
-/// Whether a pass puts pixels at other places.
+/// Whether a pass moves pixels.
 pub(crate) fn moves(segment: &Segment) -> bool {
     match segment {
         Segment::Resample { geometry, .. } => *geometry != Geometry::identity(geometry.image),
@@ -177,7 +177,7 @@ pub(crate) fn moves(segment: &Segment) -> bool {
     }
 }
 
-/// The passes of a program that put pixels at other places.
+/// The passes of a program that move pixels.
 pub(crate) fn moving(program: &Program) -> impl Iterator<Item = &Segment> {
     program.segments.iter().filter(|segment| moves(segment))
 }

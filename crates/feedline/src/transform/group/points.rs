@@ -1,5 +1,5 @@
-//! Where a program shows a point of the image. Coordinates are counted from the image's upper left corner: the middle of
-//! the first pixel is (0.5, 0.5).
+//! The new place of a point of the image after a program. Coordinates start at the image's upper left corner: the
+//! centre of the first pixel is (0.5, 0.5).
 
 use feedline_pixels::{Effect, Geometry, Map, Nearest, Patches, Region, Result, Size, WholeOp};
 
@@ -12,8 +12,8 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    /// Moves points of `each` numbers: column, row and perhaps visibility. It is lost where one of the passes does not show
-    /// the point. Whole numbers are the middles of pixels, as torchvision has it.
+    /// Moves points of `each` numbers: column, row and optionally visibility, which becomes 0 if one of the passes does
+    /// not show the point. Integers are the centres of pixels, as in torchvision.
     pub(crate) fn keypoints(
         &mut self,
         program: &Program,
@@ -40,7 +40,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Moves points through one pass over an image of this size; gives the size of what it makes.
+    /// Moves points through one pass over an image of this size; returns the size of the pass's result.
     pub(super) fn step(&mut self, segment: &Segment, size: Size, points: &mut [(f64, f64)]) -> Result<Size> {
         match segment {
             Segment::Resample { geometry, .. } => {
@@ -82,7 +82,7 @@ impl Mover {
     }
 }
 
-/// Notes which points lie in a region. What is not a number lies nowhere.
+/// Notes which points are in a region. A NaN is in none.
 fn look(seen: &mut [bool], points: &[(f64, f64)], region: Region) {
     let (left, top) = (f64::from(region.x), f64::from(region.y));
     let (right, bottom) = (f64::from(region.right()), f64::from(region.bottom()));
@@ -109,7 +109,7 @@ fn resampled(geometry: &Geometry, (x, y): (f64, f64)) -> (f64, f64) {
     )
 }
 
-/// A warp's map leads from the result to the image; points go the other way.
+/// A warp's map goes from the result to the image; points go the other way.
 fn warped(map: &Map, points: &mut [(f64, f64)]) {
     let inverse = map.inverse();
     for point in points {
@@ -117,7 +117,7 @@ fn warped(map: &Map, points: &mut [(f64, f64)]) {
     }
 }
 
-/// Points in what is left over at the right and below stay.
+/// Points in the rest at the right and at the bottom stay.
 fn shuffled(patches: &Patches, size: Size, (x, y): (f64, f64)) -> (f64, f64) {
     let side = f64::from(patches.side.max(1));
     let (across, down) = (size.width / patches.side.max(1), size.height / patches.side.max(1));

@@ -1,4 +1,4 @@
-//! What is drawn for samples that meet.
+//! Draws for mixing samples.
 
 use feedline_pixels::{Region, Size};
 
@@ -9,14 +9,14 @@ use crate::transform::policy::gamma;
 /// Separates these draws from all other uses of the seed.
 const PURPOSE: u64 = 0x006d_6978_6564; // "mixed"
 
-/// What a draw may depend on.
+/// Key of a draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MixKey {
     pub(crate) seed: u64,
     pub(crate) epoch: u64,
-    /// Of the sample in the epoch's global order.
+    /// Position of the sample in the epoch's global order.
     pub(crate) position: u64,
-    /// Samples in a global batch.
+    /// Number of samples in a global batch.
     pub(crate) global_batch: u64,
     /// The place in the list of operations.
     pub(crate) place: u64,
@@ -34,25 +34,25 @@ impl MixKey {
     }
 }
 
-/// What is to be done to one sample by its partner.
+/// What to do to one sample with its partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
     /// Nothing.
     Nothing,
-    /// So much of itself; the rest is the partner.
+    /// Blend: this share of itself, the rest is the partner.
     Blend { own: f64 },
-    /// A box of the partner.
+    /// Copy a box of the partner.
     Cut(Cut),
-    /// Part of a mosaic whose point lies at these shares of width and height.
+    /// Part of a mosaic whose point is at these shares of width and height.
     Mosaic { center: (f64, f64) },
-    /// Each of the partner's objects with this probability, from this seed.
+    /// Paste each of the partner's objects with this probability, from this seed.
     Paste { share: f64, seed: u64 },
 }
 
-/// A box before the image's size is known, as its shares.
+/// A box as shares, before the image's size is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cut {
-    /// Middle, as shares of width and height.
+    /// Centre, as shares of width and height.
     middle: (f64, f64),
     /// Sides, as shares of width and height.
     sides: (f64, f64),
@@ -82,7 +82,7 @@ impl Cut {
         if width == 0 || height == 0 { Region::new(0, 0, 0, 0) } else { Region::new(x, y, width, height) }
     }
 
-    /// The share of the image that the box leaves.
+    /// The share of the image that the box leaves uncovered.
     pub(crate) fn own(&self, size: Size) -> f64 {
         1.0 - self.region(size).size().area() as f64 / size.area() as f64
     }
@@ -95,7 +95,7 @@ fn beta(alpha: f64, draw: &mut Draw) -> f64 {
 }
 
 impl BatchTransform {
-    /// What happens to the sample of this key.
+    /// What to do to the sample with this key.
     pub(crate) fn deed(&self, key: MixKey) -> Deed {
         match self {
             BatchTransform::MixUp(op) => {
@@ -130,7 +130,7 @@ impl BatchTransform {
         }
     }
 
-    /// Which operation it is for this sample: of a choice, the one that was drawn.
+    /// The operation for this sample: for a choice, the drawn one.
     pub(crate) fn chosen(&self, key: MixKey) -> &BatchTransform {
         match self {
             BatchTransform::RandomChoice(of) => choose(of, key),
@@ -138,7 +138,7 @@ impl BatchTransform {
         }
     }
 
-    /// For how many samples a choice counts: as many as its members' own draws, at least a group.
+    /// For how many samples a choice is drawn: as many as for its members' own draws, at least a group.
     fn per(&self) -> Per {
         match self {
             BatchTransform::MixUp(op) => op.per,

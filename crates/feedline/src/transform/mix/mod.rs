@@ -1,8 +1,8 @@
-//! WHAT SAMPLES DO TO EACH OTHER: MixUp, CutMix, Mosaic, CopyPaste, and labels as shares.
+//! MIXING SAMPLES: MixUp, CutMix, Mosaic, CopyPaste, and soft labels.
 //!
-//! Partners are neighbours in the epoch's global order: positions that differ in the last bit, or the four that share all
-//! but the last two. So who meets whom depends on (seed, epoch, position) alone, whatever the number of ranks. Here it is
-//! said and drawn; `loader/mix` does it, in the worker that has just made the rows.
+//! Partners are neighbours in the epoch's global order: positions that differ in the last bit, or the four that share
+//! all but the last two. So the pairs depend only on (seed, epoch, position), whatever the number of ranks. This folder
+//! describes and draws; `loader/mix` mixes, in the worker that has just made the rows.
 
 mod draw;
 
@@ -15,15 +15,15 @@ pub(crate) use draw::{Deed, MixKey};
 #[serde(tag = "op", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum BatchTransform {
-    /// Two samples blended.
+    /// Blends two samples.
     MixUp(MixUp),
-    /// A box of one sample shown in the other.
+    /// Copies a box of one sample into the other.
     CutMix(CutMix),
-    /// Four samples side by side.
+    /// Joins four samples.
     Mosaic(Mosaic),
-    /// Objects of one sample pasted into the other.
+    /// Pastes objects of one sample into the other.
     CopyPaste(CopyPaste),
-    /// Labels as shares of classes, the wrong ones a little.
+    /// Smoothed labels as shares of classes.
     LabelSmoothing(LabelSmoothing),
     /// Labels as shares of classes.
     OneHot(OneHot),
@@ -31,7 +31,7 @@ pub enum BatchTransform {
     RandomChoice(MixChoice),
 }
 
-/// For how many samples one draw counts.
+/// For how many samples one draw is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
@@ -40,11 +40,11 @@ pub enum Per {
     Batch,
     /// A pair (or four).
     Pair,
-    /// Each its own.
+    /// Each sample.
     Sample,
 }
 
-/// Whose rules for the box.
+/// Whose rules to use for the box.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MixDialect {
@@ -63,15 +63,15 @@ fn label() -> String {
     "label".to_owned()
 }
 
-/// Two samples blended; the share is drawn from Beta(alpha, alpha).
+/// Blends two samples; the share is drawn from Beta(alpha, alpha).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixUp {
-    /// Of the distribution.
+    /// Parameter of the Beta distribution.
     pub alpha: f64,
-    /// Classes; labels become shares of them.
+    /// Number of classes; labels become shares of them.
     pub num_classes: u64,
-    /// The integer field that holds the class.
+    /// The integer field with the class.
     #[serde(default = "label")]
     pub label: String,
     /// Probability, drawn as often as the share.
@@ -85,15 +85,15 @@ pub struct MixUp {
     pub smoothing: f64,
 }
 
-/// A box of one sample shown in the other; its share of the area is drawn from Beta(alpha, alpha).
+/// Copies a box of one sample into the other; its share of the area is drawn from Beta(alpha, alpha).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CutMix {
-    /// Of the distribution.
+    /// Parameter of the Beta distribution.
     pub alpha: f64,
-    /// Classes; labels become shares of them.
+    /// Number of classes; labels become shares of them.
     pub num_classes: u64,
-    /// The integer field that holds the class.
+    /// The integer field with the class.
     #[serde(default = "label")]
     pub label: String,
     /// Probability, drawn as often as the share.
@@ -105,7 +105,7 @@ pub struct CutMix {
     /// Label smoothing.
     #[serde(default)]
     pub smoothing: f64,
-    /// Whose rules for the box.
+    /// Whose rules to use for the box.
     #[serde(default)]
     pub like: MixDialect,
     /// Smallest and largest side of the box as shares of the image's, instead of `alpha` (timm's).
@@ -113,14 +113,14 @@ pub struct CutMix {
     pub minmax: Option<(f64, f64)>,
 }
 
-/// Four samples meet at a random point.
+/// Joins four samples at a random point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mosaic {
-    /// Probability, for each four.
+    /// Probability, for each group of four.
     #[serde(default = "one")]
     pub p: f64,
-    /// Where the point may lie, as shares of height and width.
+    /// Range of the point, as shares of height and width.
     #[serde(default = "middle")]
     pub center: (f64, f64),
 }
@@ -129,11 +129,11 @@ fn middle() -> (f64, f64) {
     (0.25, 0.75)
 }
 
-/// Objects of one sample pasted into the other, with their masks, boxes and labels.
+/// Pastes objects of one sample into the other, with their masks, boxes and labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyPaste {
-    /// The stack of masks.
+    /// The field with the stack of masks.
     #[serde(default = "masks")]
     pub masks: String,
     /// Probability, for each sample.
@@ -152,15 +152,15 @@ fn half() -> f64 {
     0.5
 }
 
-/// Labels as shares: one less `smoothing` for the right class, the rest shared by all.
+/// Labels as shares: one minus `smoothing` for the right class, the rest shared by all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSmoothing {
-    /// Classes.
+    /// Number of classes.
     pub num_classes: u64,
-    /// How much.
+    /// Share of the smoothing.
     pub smoothing: f64,
-    /// The integer field that holds the class.
+    /// The integer field with the class.
     #[serde(default = "label")]
     pub label: String,
 }
@@ -169,25 +169,25 @@ pub struct LabelSmoothing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneHot {
-    /// Classes.
+    /// Number of classes.
     pub num_classes: u64,
-    /// The integer field that holds the class.
+    /// The integer field with the class.
     #[serde(default = "label")]
     pub label: String,
 }
 
-/// One of several.
+/// One of several operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixChoice {
-    /// Of these.
+    /// The operations to choose from.
     pub transforms: Vec<BatchTransform>,
     /// Weights; equal if `None`.
     #[serde(default)]
     pub p: Option<Vec<f64>>,
 }
 
-/// How labels of one field become shares.
+/// How labels of one field become shares of classes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Soft {
     pub(crate) label: String,
@@ -195,11 +195,11 @@ pub(crate) struct Soft {
     pub(crate) smoothing: f64,
 }
 
-/// Classes beyond this are a mistake: the labels of a batch would outweigh its images.
+/// Largest number of classes: beyond this, the labels of a batch would be larger than its images.
 const MOST_CLASSES: u64 = 1 << 20;
 
 impl BatchTransform {
-    /// How many rows are made together for it.
+    /// Number of rows that are made together for it.
     pub(crate) fn group(&self) -> u64 {
         match self {
             BatchTransform::MixUp(_) | BatchTransform::CutMix(_) | BatchTransform::CopyPaste(_) => 2,
@@ -209,7 +209,7 @@ impl BatchTransform {
         }
     }
 
-    /// How labels become shares, if they do.
+    /// How labels become shares of classes, if they do.
     pub(crate) fn soft(&self) -> Vec<Soft> {
         let soft = |label: &str, classes: u64, smoothing: f64| {
             vec![Soft { label: label.to_owned(), classes, smoothing }]
@@ -224,7 +224,7 @@ impl BatchTransform {
         }
     }
 
-    /// All of them, inside choices as well.
+    /// All operations, including those inside choices.
     pub(crate) fn each(&self) -> Vec<&BatchTransform> {
         match self {
             BatchTransform::RandomChoice(of) => of.transforms.iter().flat_map(Self::each).collect(),
@@ -232,7 +232,7 @@ impl BatchTransform {
         }
     }
 
-    /// Its name, as users write it.
+    /// Name as users write it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             BatchTransform::MixUp(_) => "MixUp",
@@ -245,7 +245,7 @@ impl BatchTransform {
         }
     }
 
-    /// Whether the settings make sense; the error is the reason.
+    /// Checks the settings; the error is the reason.
     pub(crate) fn check(&self) -> Result<(), String> {
         for Soft { classes, smoothing, .. } in self.soft() {
             if !(1..=MOST_CLASSES).contains(&classes) {

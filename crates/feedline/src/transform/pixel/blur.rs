@@ -8,7 +8,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Form, Op, check_range};
 use crate::transform::params::{Params, Place, tidy};
 
-/// Wider kernels than this are mistakes, and would need memory in proportion.
+/// Widest kernel: wider ones are mistakes, and would need memory in proportion.
 const WIDEST: u32 = 2047;
 
 fn default_sigma() -> (f64, f64) {
@@ -53,7 +53,7 @@ fn check_kernel((width, height): (u32, u32)) -> Result<(), String> {
     Err(format!("kernel_size must be odd numbers up to {WIDEST}, not {width} x {height}"))
 }
 
-/// Edges are mirrored, which reaches no further than the image.
+/// Edges are mirrored, so the kernel must not reach further than the image.
 fn check_fits((width, height): (u32, u32), size: Size) -> Result<(), String> {
     if width / 2 < size.width && height / 2 < size.height {
         return Ok(());

@@ -10,7 +10,7 @@ use crate::transform::op::{Form, Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place};
 use crate::transform::program::{Erasure, ErasureValue};
 
-/// torchvision gives up looking for a box after this many tries.
+/// torchvision stops looking for a box after this many tries.
 const TRIES: usize = 10;
 
 fn default_scale() -> (f64, f64) {
@@ -21,7 +21,7 @@ fn default_ratio() -> (f64, f64) {
     (0.3, 3.3)
 }
 
-/// What an erased box holds.
+/// Content of an erased box.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EraseValue {
@@ -31,7 +31,7 @@ pub enum EraseValue {
     Random,
 }
 
-/// timm's words for what a box holds.
+/// timm's names for the content of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EraseMode {
@@ -49,7 +49,7 @@ impl Default for EraseValue {
     }
 }
 
-/// A box of one colour or of noise, with probability `p`. It may stand before `Normalize` or after it.
+/// Fills a box with one colour or noise, with probability `p`. It may come before `Normalize` or after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomErasing {
@@ -62,13 +62,13 @@ pub struct RandomErasing {
     /// Smallest and largest height : width.
     #[serde(default = "default_ratio")]
     pub ratio: (f64, f64),
-    /// What the box holds.
+    /// Content of the box.
     #[serde(default)]
     pub value: EraseValue,
-    /// timm's word for it; goes before `value`.
+    /// timm's name for the content; overrides `value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<EraseMode>,
-    /// Fewest and most boxes; each gets its share of the area.
+    /// Smallest and largest number of boxes; each gets its share of the area.
     #[serde(default = "one_box")]
     pub count: (u32, u32),
 }
@@ -177,7 +177,7 @@ impl RandomErasing {
     }
 }
 
-/// A box of one colour, or of normal noise if there is a seed for it.
+/// A box of one colour, or of normal noise if there is a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Erase {
@@ -187,7 +187,7 @@ pub(crate) struct Erase {
     width: u32,
     value: [f32; 3],
     noise: Option<u64>,
-    /// Whether values are those of the normalised image.
+    /// Whether values are in the units of the normalised image.
     floats: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `Cutout`, `CoarseDropout`, `GridMask`: boxes that lose their pixels.
+//! `Cutout`, `CoarseDropout`, `GridMask`: fill boxes with a colour.
 
 use feedline_pixels::{Boxes, Effect, Region, Size, WholeOp};
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place};
 
-/// One square of fixed size inside the image: FFCV's.
+/// Fills one square of fixed size inside the image, as in FFCV.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cutout {
     /// Side of the square.
     pub crop_size: u32,
-    /// Its colour.
+    /// Colour of the square.
     #[serde(default)]
     pub fill: [u8; 3],
 }
@@ -45,11 +45,11 @@ fn anywhere(size: Size, width: u32, height: u32, draw: &mut Draw) -> Hole {
     [x, y, width, height]
 }
 
-/// Several boxes, with probability `p`.
+/// Fills several boxes, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoarseDropout {
-    /// Fewest and most boxes.
+    /// Smallest and largest number of boxes.
     #[serde(default = "default_count")]
     pub num_holes_range: (u32, u32),
     /// Smallest and largest height: shares of the image's up to 1, else pixels.
@@ -58,7 +58,7 @@ pub struct CoarseDropout {
     /// The same for the width.
     #[serde(default = "default_side")]
     pub hole_width_range: (f64, f64),
-    /// Their colour.
+    /// Colour of the boxes.
     #[serde(default)]
     pub fill: [u8; 3],
     /// Probability.
@@ -74,7 +74,7 @@ fn default_side() -> (f64, f64) {
     (0.1, 0.2)
 }
 
-/// More boxes than this are a mistake.
+/// Largest number of boxes; more are a mistake.
 const MOST_HOLES: u32 = 10_000;
 
 impl Op for CoarseDropout {
@@ -115,14 +115,14 @@ impl Op for CoarseDropout {
     }
 }
 
-/// A grid of squares, with probability `p`.
+/// Fills a grid of squares, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridMask {
     /// Smallest and largest distance between squares, as a share of the shorter side.
     #[serde(default = "default_distance")]
     pub d: (f64, f64),
-    /// How much of that distance is kept.
+    /// The share of that distance that is kept.
     #[serde(default = "default_ratio")]
     pub ratio: f64,
     /// Colour of the squares.
@@ -202,7 +202,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Where squares begin and how long they are along a side of this length.
+    /// Starts and lengths of squares along a side of this length.
     fn along(&self, offset: u32, length: u32) -> Vec<(u32, u32)> {
         let mut all = Vec::new();
         let mut start = -i64::from(offset);
@@ -223,7 +223,7 @@ impl Act for Grid {
         if self.unit >= 2 && self.hole <= self.unit && self.left < cell && self.top < cell {
             return Ok(());
         }
-        Err(format!("a grid of squares of {} in cells of {} cannot be", self.hole, self.unit))
+        Err(format!("a grid of squares of {} in cells of {} is not possible", self.hole, self.unit))
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {

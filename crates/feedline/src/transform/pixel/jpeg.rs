@@ -8,7 +8,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::Op;
 use crate::transform::params::{Params, Place};
 
-/// Compressed and decompressed with a random quality.
+/// Compresses and decompresses with a random quality.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JPEG {
@@ -35,7 +35,7 @@ impl Op for JPEG {
     }
 }
 
-/// Through JPEG and back.
+/// JPEG compression and decompression.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recompress {

@@ -1,4 +1,4 @@
-//! `MotionBlur`, `Defocus`: blurs by a drawn kernel.
+//! `MotionBlur`, `Defocus`: blurs with a drawn kernel.
 
 use feedline_pixels::{Effect, Kernel, Size, WholeOp};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place, tidy};
 
-/// Wider kernels than this are mistakes.
+/// Widest kernel; wider ones are mistakes.
 const WIDEST: u32 = 255;
 
 fn check_limits(name: &str, (low, high): (u32, u32), least: u32) -> Result<(), String> {
@@ -18,7 +18,7 @@ fn check_limits(name: &str, (low, high): (u32, u32), least: u32) -> Result<(), S
     Err(format!("{name} must be (low, high) between {least} and {WIDEST}, not ({low}, {high})"))
 }
 
-/// As if the camera had moved along a straight line, with probability `p`.
+/// Blurs as if the camera had moved along a straight line, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MotionBlur {
@@ -28,7 +28,7 @@ pub struct MotionBlur {
     /// Smallest and largest angle, in degrees.
     #[serde(default = "any_angle")]
     pub angle_range: (f64, f64),
-    /// Smallest and largest share of the movement that lies on one side: -1 all before, 0 even, 1 all after.
+    /// Smallest and largest share of the movement on one side: -1 all before, 0 even, 1 all after.
     #[serde(default = "any_direction")]
     pub direction_range: (f64, f64),
     /// Probability.
@@ -69,7 +69,7 @@ impl Op for MotionBlur {
     }
 }
 
-/// Out of focus: a disc, softened at its edge; with probability `p`.
+/// Blurs as if out of focus: a disc with a soft edge; with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Defocus {
@@ -145,7 +145,7 @@ impl Act for Smear {
         let middle = (side / 2) as f64;
         let mut weights = vec![0.0; side * side];
         let (sin, cos) = self.angle.to_radians().sin_cos();
-        // With direction 1 the line begins in the middle, with -1 it ends there; it always fits the kernel.
+        // With direction 1 the line begins in the centre, with -1 it ends there; it always fits into the kernel.
         let (from, to) =
             (-middle * (1.0 - self.direction.max(0.0)), middle * (1.0 + self.direction.min(0.0)));
         let steps = 4 * side;
@@ -183,7 +183,7 @@ impl Act for Disc {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
-        // A disc whose edge falls as the Gaussian that softens it would let it fall.
+        // A disc whose edge falls like a Gaussian-softened one.
         let reach = self.radius + (2.0 * self.edge).ceil() as u32;
         let side = 2 * reach.min(WIDEST / 2) + 1;
         let middle = f64::from(side / 2);

@@ -1,4 +1,4 @@
-//! What happens to values and neighbourhoods.
+//! Operations on values and neighbourhoods.
 
 mod blur;
 mod erasing;

@@ -8,17 +8,17 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place, tidy};
 
-/// Normal noise on every value, in units where white is 1.
+/// Adds normal noise to every value, in units where white is 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GaussianNoise {
-    /// Its mean.
+    /// Mean of the noise.
     #[serde(default)]
     pub mean: f64,
     /// Smallest and largest standard deviation.
     #[serde(default = "default_sigma")]
     pub sigma: (f64, f64),
-    /// Clamp results; else they wrap around, as torchvision's bytes do.
+    /// Whether to clamp results; otherwise they wrap around, as torchvision's bytes do.
     #[serde(default = "yes")]
     pub clip: bool,
     /// Probability.
@@ -55,14 +55,14 @@ impl Op for GaussianNoise {
     }
 }
 
-/// Pixels that become black or white, with probability `p`.
+/// Makes some pixels black or white, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SaltAndPepper {
     /// Smallest and largest share of pixels.
     #[serde(default = "default_amount")]
     pub amount: (f64, f64),
-    /// Smallest and largest share of white among them.
+    /// Smallest and largest share of white among the changed pixels.
     #[serde(default = "default_salt")]
     pub salt_vs_pepper: (f64, f64),
     /// Probability.

@@ -1,4 +1,4 @@
-//! `Normalize`. It is no action: how values become tensor elements is fixed for all samples and done as they are written.
+//! `Normalize`. It is not an action: the conversion to tensor elements is fixed for all samples and done when writing.
 
 use feedline_pixels::Channels;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use crate::transform::params::{Params, Place};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Normalize {
-    /// Per channel.
+    /// Mean per channel.
     pub mean: [f32; 3],
-    /// Per channel, not 0.
+    /// Standard deviation per channel, not 0.
     pub std: [f32; 3],
 }
 
@@ -27,7 +27,7 @@ impl Op for Normalize {
     fn output(&self, before: Form) -> Result<Form, String> {
         let alike = |values: [f32; 3]| values.iter().all(|value| *value == values[0]);
         if before.channels == Channels::Grey && !(alike(self.mean) && alike(self.std)) {
-            return Err("has three means or stds for an image of one channel".to_owned());
+            return Err("has three means or stds, but the image has one channel".to_owned());
         }
         Ok(Form { normalised: true, ..before })
     }

@@ -1,4 +1,4 @@
-//! `Poison`: FFCV's, a pattern blended into chosen samples.
+//! `Poison`: blends a pattern into chosen samples, as in FFCV.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Poison {
     /// Red, green, blue of every pixel, from 0 to 255.
     #[serde(with = "shared")]
     pub mask: Arc<[f32]>,
-    /// Share of the pattern, from 0 to 1, of every pixel.
+    /// Weight of the pattern for every pixel, from 0 to 1.
     #[serde(with = "shared")]
     pub alpha: Arc<[f32]>,
     /// Samples, ascending.
@@ -29,7 +29,7 @@ pub struct Poison {
     pub clamp: (u8, u8),
 }
 
-/// Numbers that many samples share, as a list.
+/// Numbers shared by many samples, as a list.
 mod shared {
     use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl Op for Poison {
     }
 }
 
-/// Another image of the same size, blended in.
+/// Blends another image of the same size over the image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Blended {

@@ -1,4 +1,4 @@
-//! `CircularMask`, `RandomEmbed`, `RandomBackgroundBlend`, `PowerLawNoise`: images before backgrounds.
+//! `CircularMask`, `RandomEmbed`, `RandomBackgroundBlend`, `PowerLawNoise`: images in front of backgrounds.
 
 use feedline_pixels::{Background, Effect, Fade, Scene, Size, WholeOp};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ fn yes() -> bool {
     true
 }
 
-/// What lies behind an image.
+/// Background of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackgroundKind {
@@ -30,17 +30,17 @@ pub enum BackgroundKind {
     PowerLaw,
 }
 
-/// How an image goes over into its background.
+/// Transition from an image to its background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FadeMode {
     /// A disc with a Gaussian edge.
     Circular,
-    /// Half a cosine from the middle outwards.
+    /// Half a cosine from the centre outwards.
     Cosine,
 }
 
-/// Power falls as 1/f^alpha; more than this is flat.
+/// Range of the exponent in 1/f^alpha; larger ones are flat.
 const ALPHAS: (f64, f64) = (0.0, 10.0);
 
 /// Shows a disc and makes the rest black; its edge is a Gaussian that has fallen to `tol` after `blur_span` pixels.
@@ -50,7 +50,7 @@ pub struct CircularMask {
     /// Pixels from the disc's edge to black.
     #[serde(default = "eight")]
     pub blur_span: f64,
-    /// What counts as black.
+    /// The value that counts as black.
     #[serde(default = "default_tolerance")]
     pub tol: f64,
     /// Colour of the rest.
@@ -93,19 +93,19 @@ impl Op for CircularMask {
     }
 }
 
-/// The image at a random place on a canvas.
+/// Puts the image at a random place on a canvas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomEmbed {
     /// Result's height and width.
     pub canvas_size: (u32, u32),
-    /// Where the image's middle goes: smallest and largest share of the width.
+    /// Place of the image's centre: smallest and largest share of the width.
     #[serde(default = "middle")]
     pub x_range: (f64, f64),
-    /// The same of the height.
+    /// The same for the height.
     #[serde(default = "middle")]
     pub y_range: (f64, f64),
-    /// Behind the image.
+    /// Background behind the image.
     #[serde(default)]
     pub background: BackgroundKind,
     /// Colour of a constant background.
@@ -114,10 +114,10 @@ pub struct RandomEmbed {
     /// Smallest and largest exponent of noise.
     #[serde(default = "two")]
     pub alpha_range: (f64, f64),
-    /// Noise in colour.
+    /// Whether the noise is coloured.
     #[serde(default = "yes")]
     pub color_noise: bool,
-    /// Where the fade begins, in pixels from the image's middle; `None` for no fade.
+    /// Start of the fade, in pixels from the image's centre; `None` for no fade.
     #[serde(default)]
     pub fade_radius: Option<f64>,
     /// Probability of the fade.
@@ -209,7 +209,7 @@ impl Op for RandomEmbed {
     }
 }
 
-/// Noise is made on a canvas of the next powers of two.
+/// Noise is computed on a canvas whose sides are the next powers of two.
 fn check_noise(kind: BackgroundKind, (height, width): (u32, u32)) -> Result<(), String> {
     if kind == BackgroundKind::PowerLaw && height.max(width) > 8192 {
         return Err(format!("power-law noise goes up to 8192 pixels a side, not {height} x {width}"));
@@ -217,11 +217,11 @@ fn check_noise(kind: BackgroundKind, (height, width): (u32, u32)) -> Result<(), 
     Ok(())
 }
 
-/// The image faded into a background of the same size.
+/// Fades the image into a background of the same size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomBackgroundBlend {
-    /// Behind the image.
+    /// Background behind the image.
     #[serde(default)]
     pub background: BackgroundKind,
     /// Colour of a constant background.
@@ -230,22 +230,22 @@ pub struct RandomBackgroundBlend {
     /// Mean of noise per channel, in units where white is 1.
     #[serde(default = "halves")]
     pub mean: [f64; 3],
-    /// How far noise reaches from its mean.
+    /// Largest distance of the noise from its mean.
     #[serde(default = "halves")]
     pub std: [f64; 3],
     /// Smallest and largest exponent of noise.
     #[serde(default = "two")]
     pub alpha_range: (f64, f64),
-    /// Noise in colour.
+    /// Whether the noise is coloured.
     #[serde(default = "yes")]
     pub color_noise: bool,
-    /// Factor on the reach of noise.
+    /// Factor on that distance.
     #[serde(default = "always")]
     pub noise_scale: f64,
-    /// From image to background.
+    /// Transition from image to background.
     #[serde(default)]
     pub fade_mode: Option<FadeMode>,
-    /// Where the fade begins, as a share of half the shorter side.
+    /// Start of the fade, as a share of half the shorter side.
     #[serde(default = "half_way")]
     pub fade_radius: f64,
     /// Pixels from the edge where the fade ends.
@@ -315,17 +315,17 @@ impl Op for RandomBackgroundBlend {
     }
 }
 
-/// Power-law noise over the image, with probability `p`.
+/// Blends power-law noise over the image, with probability `p`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerLawNoise {
-    /// Smallest and largest exponent: 0 is white noise, 2 as in natural images.
+    /// Smallest and largest exponent: 0 is white noise, 2 is as in natural images.
     #[serde(default = "two")]
     pub alpha_range: (f64, f64),
     /// Smallest and largest share of the noise in the result.
     #[serde(default = "some")]
     pub strength: (f64, f64),
-    /// Noise in colour.
+    /// Whether the noise is coloured.
     #[serde(default = "yes")]
     pub color_noise: bool,
     /// Probability.
@@ -392,7 +392,7 @@ impl Act for Composed {
             check_noise(BackgroundKind::PowerLaw, self.size)?;
         }
         if self.corner.0.unsigned_abs().max(self.corner.1.unsigned_abs()) > 1 << 20 {
-            return Err(format!("a corner at {:?} is too far out", self.corner));
+            return Err(format!("a corner at {:?} is too far outside", self.corner));
         }
         check_size(self.size)
     }

@@ -14,26 +14,26 @@ use crate::transform::params::Place;
 use crate::transform::program::{Chain, Program};
 use crate::transform::{Action, Interpolation, Like};
 
-/// Levels, of which the first `severity` are drawn.
+/// Number of levels, of which the first `severity` are drawn.
 const BINS: u32 = 10;
 
-/// Chains of random operations, mixed with the image, as torchvision does it (on tensors, also for PIL images).
+/// Mixes chains of random operations with the image, as in torchvision (its tensor version, also for PIL images).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AugMix {
     /// Strongest level, 1 to 10.
     #[serde(default = "three")]
     pub severity: u32,
-    /// Chains.
+    /// Number of chains.
     #[serde(default = "three")]
     pub mixture_width: u32,
-    /// Operations in each; 0 or less for one to three at random.
+    /// Number of operations in each; 0 or less for one to three at random.
     #[serde(default = "random_depth")]
     pub chain_depth: i32,
-    /// Of the Dirichlet distributions that weights are drawn from.
+    /// Parameter of the Dirichlet distributions of the weights.
     #[serde(default = "one")]
     pub alpha: f64,
-    /// Brightness, colour, contrast and sharpness as well.
+    /// Whether brightness, colour, contrast and sharpness are used as well.
     #[serde(default = "yes")]
     pub all_ops: bool,
     /// Nearest or bilinear.
@@ -102,7 +102,7 @@ fn dirichlet(alphas: &[f64], draw: &mut Draw) -> Vec<f64> {
     drawn.into_iter().map(|value| value / sum).collect()
 }
 
-/// The gamma distribution of this shape (Marsaglia and Tsang's way).
+/// Draws from the gamma distribution of this shape (Marsaglia and Tsang's method).
 pub(crate) fn gamma(shape: f64, draw: &mut Draw) -> f64 {
     if shape < 1.0 {
         let below = (1.0 - draw.unit()).powf(1.0 / shape);

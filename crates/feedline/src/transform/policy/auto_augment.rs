@@ -1,4 +1,4 @@
-//! `AutoAugment`, `RandAugment`, `TrivialAugmentWide`, as torchvision has them.
+//! `AutoAugment`, `RandAugment`, `TrivialAugmentWide`, as in torchvision.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::transform::{Interpolation, Like};
 
 use Choice as C;
 
-/// One operation of a learned pair: which, with what probability, at which of ten levels.
+/// One operation of a learned pair: its name, its probability, and one of ten levels.
 type Learned = (Choice, f64, u32);
 
 fn nearest() -> Interpolation {
@@ -35,7 +35,7 @@ fn check_bins(bins: u32) -> Result<(), String> {
     Err(format!("num_magnitude_bins must be between 2 and 1000, not {bins}"))
 }
 
-/// Which data the pairs were learned on.
+/// The data that the pairs were learned on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AutoAugmentPolicy {
@@ -58,11 +58,11 @@ impl AutoAugmentPolicy {
     }
 }
 
-/// One of 25 learned pairs.
+/// Applies one of 25 learned pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutoAugment {
-    /// Which data the pairs were learned on.
+    /// The data that the pairs were learned on.
     #[serde(default)]
     pub policy: AutoAugmentPolicy,
     /// Nearest or bilinear.
@@ -91,7 +91,7 @@ impl Op for AutoAugment {
     }
 }
 
-/// Whose RandAugment.
+/// Whose RandAugment to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -102,11 +102,11 @@ pub enum Dialect {
     Timm,
 }
 
-/// `num_ops` random operations of one strength.
+/// Applies `num_ops` random operations of one strength.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandAugment {
-    /// How many.
+    /// Number of operations.
     #[serde(default = "two")]
     pub num_ops: u32,
     /// Level, from 0; timm's is in tenths.
@@ -121,7 +121,7 @@ pub struct RandAugment {
     /// Colour outside the image.
     #[serde(default)]
     pub fill: [u8; 3],
-    /// Whose.
+    /// Whose version to use.
     #[serde(default)]
     pub like: Dialect,
     /// timm: probability of each operation.
@@ -133,7 +133,7 @@ pub struct RandAugment {
     /// timm: largest magnitude.
     #[serde(default = "ten")]
     pub magnitude_max: f64,
-    /// timm: larger magnitudes always change more.
+    /// timm: whether larger magnitudes always change more.
     #[serde(default)]
     pub increasing: bool,
 }
@@ -228,7 +228,7 @@ impl RandAugment {
     }
 }
 
-/// One random operation of random strength.
+/// Applies one random operation of random strength.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrivialAugmentWide {

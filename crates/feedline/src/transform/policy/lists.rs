@@ -6,7 +6,7 @@ use crate::transform::Transform;
 use crate::transform::op::{Form, Op, check_inner, check_p, draw_checked, half};
 use crate::transform::params::{Params, Place};
 
-/// How many lists lie inside each other in and under this one.
+/// Depth of nested lists in this one.
 pub(super) fn depth(transforms: &[Transform]) -> usize {
     1 + transforms.iter().map(|transform| transform.op().depth()).max().unwrap_or(0)
 }
@@ -20,22 +20,22 @@ pub(super) fn draw_all(transforms: &[Transform], place: &Place, into: &mut Param
     (0..transforms.len()).try_for_each(|at| draw_one(transforms, at, place, into))
 }
 
-/// What comes out if either of two forms may.
+/// The form of the result if either of two forms is possible.
 pub(super) fn either(a: Form, b: Form) -> Result<Form, String> {
     if a.copies != b.copies {
-        return Err("the number of crops would depend on chance".to_owned());
+        return Err("the number of crops would be random".to_owned());
     }
     if a.channels != b.channels {
-        return Err("the number of channels would depend on chance".to_owned());
+        return Err("the number of channels would be random".to_owned());
     }
     Ok(Form { size: a.size.filter(|size| b.size == Some(*size)), ..a })
 }
 
-/// Several, one after the other.
+/// Applies several transforms, one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compose {
-    /// Which.
+    /// The transforms.
     pub transforms: Vec<Transform>,
 }
 
@@ -53,11 +53,11 @@ impl Op for Compose {
     }
 }
 
-/// Several, one after the other, with probability `p`; else none of them.
+/// Applies several transforms, one after the other, with probability `p`; else none of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomApply {
-    /// Which.
+    /// The transforms.
     pub transforms: Vec<Transform>,
     /// Probability.
     #[serde(default = "half")]
@@ -85,13 +85,13 @@ impl Op for RandomApply {
     }
 }
 
-/// One of several, by weight.
+/// Applies one of several transforms, by weight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomChoice {
-    /// Which.
+    /// The transforms.
     pub transforms: Vec<Transform>,
-    /// Weight of each; all alike if `None`.
+    /// Weight of each; all equal if `None`.
     #[serde(default)]
     pub p: Option<Vec<f64>>,
 }
@@ -130,7 +130,7 @@ impl Op for RandomChoice {
                     left -= weight;
                     left < 0.0
                 });
-                // Rounding may leave a little: then it is the last that can be.
+                // Because of rounding nothing may be chosen: then it is the last with a positive weight.
                 chosen.or(weights.iter().rposition(|w| *w > 0.0)).unwrap_or(count - 1)
             }
         };
@@ -142,18 +142,18 @@ impl Op for RandomChoice {
     }
 }
 
-/// Several, in random order.
+/// Applies several transforms, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomOrder {
-    /// Which.
+    /// The transforms.
     pub transforms: Vec<Transform>,
 }
 
 impl Op for RandomOrder {
     fn output(&self, before: Form) -> Result<Form, String> {
         let after = check_inner(&self.transforms, before)?;
-        // Another order may give another size, unless each of them keeps it.
+        // Another order may give another size, unless every transform keeps it.
         let keep = |t: &Transform| t.op().output(before).is_ok_and(|form| form.size == before.size);
         let size = after.size.filter(|_| self.transforms.iter().all(keep));
         Ok(Form { size, ..after })
@@ -173,15 +173,15 @@ impl Op for RandomOrder {
     }
 }
 
-/// `n` of them, in random order.
+/// Applies `n` of the transforms, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SomeOf {
-    /// Which.
+    /// The transforms.
     pub transforms: Vec<Transform>,
-    /// Fewest and most.
+    /// Smallest and largest number.
     pub n: (u32, u32),
-    /// Whether one may be chosen again.
+    /// Whether one may be chosen more than once.
     #[serde(default)]
     pub replace: bool,
     /// Whether they keep the list's order.
@@ -205,7 +205,7 @@ impl Op for SomeOf {
             let one = check_inner(std::slice::from_ref(transform), before)?;
             form = either(form, one)?;
         }
-        // Any of them may come after any other, so a size that one of them changes is not known.
+        // Any of them may follow any other, so a size that one of them changes is not known.
         let keep = |t: &Transform| t.op().output(before).is_ok_and(|form| form.size == before.size);
         Ok(Form { size: form.size.filter(|_| self.transforms.iter().all(keep)), ..form })
     }

@@ -1,4 +1,4 @@
-//! Operations that hold or choose operations.
+//! Operations that contain or choose operations.
 
 mod augmix;
 mod auto_augment;

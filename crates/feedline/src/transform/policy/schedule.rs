@@ -7,16 +7,16 @@ use crate::transform::Transform;
 use crate::transform::op::{Form, Op, check_inner};
 use crate::transform::params::{Params, Place};
 
-/// From each named epoch on, the list given for it.
+/// Uses another list from each given epoch on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// First epoch and what is done from then on; the first begins at 0, epochs ascend.
+    /// First epoch and its list; the first starts at 0, epochs ascend.
     pub steps: Vec<(u64, Vec<Transform>)>,
 }
 
 impl Schedule {
-    /// What is done in this epoch.
+    /// The list for this epoch.
     pub(crate) fn at(&self, epoch: u64) -> &[Transform] {
         let step = self.steps.iter().rev().find(|(first, _)| *first <= epoch);
         step.map_or(&[], |(_, transforms)| transforms)

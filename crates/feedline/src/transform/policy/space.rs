@@ -1,4 +1,4 @@
-//! The operations that learned and random policies choose from, and how strong each is at a level.
+//! The operations of learned and random policies, and their strength at each level.
 
 use feedline_pixels::Size;
 
@@ -10,7 +10,7 @@ use crate::transform::geometric::{Affine, rotation};
 use crate::transform::params::{Params, tidy};
 use crate::transform::{Interpolation, Like};
 
-/// One of them, by the name that papers use.
+/// One operation, by the name used in papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Identity,
@@ -32,7 +32,7 @@ pub(super) enum Choice {
 
 use Choice as C;
 
-/// What `RandAugment` and `TrivialAugmentWide` choose from, in torchvision's order.
+/// The operations of `RandAugment` and `TrivialAugmentWide`, in torchvision's order.
 pub(super) const RANDOM: [Choice; 14] = [
     C::Identity,
     C::ShearX,
@@ -50,7 +50,7 @@ pub(super) const RANDOM: [Choice; 14] = [
     C::Equalize,
 ];
 
-/// What `AugMix` chooses from; without the last four if it is not to change colours.
+/// The operations of `AugMix`; without the last four if it does not change colours.
 pub(super) const AUGMIX: [Choice; 13] = [
     C::ShearX,
     C::ShearY,
@@ -67,25 +67,25 @@ pub(super) const AUGMIX: [Choice; 13] = [
     C::Sharpness,
 ];
 
-/// How strong operations are at the last of `bins` levels.
+/// Strength of operations at the last of `bins` levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Space {
     pub(super) bins: u32,
     pub(super) shear: f32,
-    /// Pixels, or `None` for a share of the side.
+    /// Translation in pixels, or `None` for a share of the side.
     pub(super) translate: Option<f32>,
-    /// That share.
+    /// Translation as a share of the side.
     pub(super) share: f64,
     /// Bits of the weakest posterisation.
     pub(super) bits: f32,
     pub(super) rotate: f32,
     pub(super) enhance: f32,
-    /// Bits taken away.
+    /// Number of bits removed.
     pub(super) posterize: f32,
 }
 
 impl Space {
-    /// AutoAugment's and RandAugment's.
+    /// The strengths of AutoAugment and RandAugment.
     pub(super) const fn usual(bins: u32) -> Self {
         Space {
             bins,
@@ -99,7 +99,7 @@ impl Space {
         }
     }
 
-    /// TrivialAugment's, which goes further.
+    /// The strengths of TrivialAugment, which are larger.
     pub(super) const fn wide(bins: u32) -> Self {
         Space {
             bins,
@@ -113,7 +113,7 @@ impl Space {
         }
     }
 
-    /// AugMix's, of ten levels.
+    /// The strengths of AugMix, with ten levels.
     pub(super) const fn mixing() -> Self {
         Space { share: 1.0 / 3.0, bits: 4.0, ..Space::usual(10) }
     }
@@ -137,13 +137,13 @@ impl Space {
         }
     }
 
-    /// `torch.linspace(start, end, bins)[bin]`, which counts from whichever end is nearer.
+    /// `torch.linspace(start, end, bins)[bin]`, which counts from the nearer end.
     fn level(&self, start: f32, end: f32, bin: u32) -> f32 {
         if self.bins < 2 {
             return start;
         }
         let step = (end - start) / (self.bins - 1) as f32;
-        // Rounded once, as torch does.
+        // Rounded once, as in torch.
         if bin < self.bins / 2 {
             step.mul_add(bin as f32, start)
         } else {
@@ -151,7 +151,7 @@ impl Space {
         }
     }
 
-    /// Adds `choice` at level `bin`, with a drawn sign where it has one.
+    /// Adds `choice` at level `bin`, with a random sign if it has one.
     pub(super) fn push(&self, choice: Choice, bin: u32, look: Look, draw: &mut Draw, into: &mut Params) {
         let (mut magnitude, signed) = self.magnitude(choice, bin, into.size());
         if signed && draw.unit() <= 0.5 {
@@ -161,7 +161,7 @@ impl Space {
     }
 }
 
-/// How pixels are found where operations move them.
+/// Interpolation and fill of operations that move pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) interpolation: Interpolation,

@@ -8,11 +8,11 @@ use crate::transform::op::{Op, check_range};
 use crate::transform::params::{Params, Place, tidy};
 use crate::transform::pixel::BoxBlur;
 
-/// One of grey, solarised and blurred (as DeiT III was trained), then brightness, contrast and saturation.
+/// Applies one of grey, solarise and blur (as in DeiT III), then changes brightness, contrast and saturation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreeAugment {
-    /// How far brightness, contrast and saturation go; 0 for none.
+    /// Range of brightness, contrast and saturation; 0 for none.
     #[serde(default = "default_jitter")]
     pub color_jitter: f64,
 }

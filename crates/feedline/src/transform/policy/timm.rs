@@ -1,4 +1,4 @@
-//! timm's RandAugment: the same name as torchvision's, other strengths, other odds.
+//! timm's RandAugment: the same name as torchvision's, but other strengths and probabilities.
 
 use feedline_pixels::Size;
 
@@ -15,7 +15,7 @@ use crate::transform::params::{Params, tidy};
 /// Magnitudes are tenths.
 const TENTHS: f64 = 10.0;
 
-/// What it chooses from, all alike likely.
+/// Number of operations, all equally likely.
 const NAMES: u64 = 15;
 
 /// How an operation is drawn.
@@ -26,13 +26,13 @@ pub(super) struct Timm {
     pub(super) deviation: f64,
     pub(super) most: f64,
     pub(super) p: f64,
-    /// Larger magnitudes always change more.
+    /// Whether larger magnitudes always change more.
     pub(super) increasing: bool,
     pub(super) fill: [u8; 3],
 }
 
 impl Timm {
-    /// One random operation, or none.
+    /// Adds one random operation, or none.
     pub(super) fn push(&self, draw: &mut Draw, into: &mut Params) {
         let name = draw.below(NAMES);
         if !draw.chance(self.p) {

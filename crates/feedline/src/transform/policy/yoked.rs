@@ -6,11 +6,11 @@ use crate::transform::Transform;
 use crate::transform::op::{Form, Op, check_inner, draw_checked};
 use crate::transform::params::{Params, Place};
 
-/// Draws as the transform at position `place` of view number `view` does, so that both views get the same.
+/// Draws like the transform at position `place` of view number `view`, so that both views get the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Yoked {
-    /// Which view, counted in the order of their names.
+    /// Number of the view, in the order of their names.
     pub view: u64,
     /// The position in that view's list.
     pub place: u64,
@@ -23,7 +23,7 @@ impl Op for Yoked {
         if self.transforms.len() == 1 {
             return Ok(());
         }
-        Err(format!("{} transforms where one is yoked", self.transforms.len()))
+        Err(format!("{} transforms where exactly one is allowed", self.transforms.len()))
     }
 
     fn output(&self, before: Form) -> Result<Form, String> {
