@@ -82,7 +82,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
 #[target_feature(enable = "neon")]
 #[inline]
 unsafe fn begun(values: *const i16, weight: i16) -> Sums {
-    // SAFETY: the caller promises a block.
+    // SAFETY: the caller guarantees a block.
     std::array::from_fn(|at| unsafe { vqrdmulhq_n_s16(vld1q_s16(values.add(8 * at)), weight) })
 }
 
@@ -93,7 +93,7 @@ unsafe fn begun(values: *const i16, weight: i16) -> Sums {
 #[inline]
 unsafe fn add_pair(sums: &mut Sums, one: *const i16, other: *const i16, weight: i16) {
     for (at, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller promises blocks.
+        // SAFETY: the caller guarantees blocks.
         let (one, other) = unsafe { (vld1q_s16(one.add(8 * at)), vld1q_s16(other.add(8 * at))) };
         *sum = vqaddq_s16(*sum, vqrdmulhq_n_s16(vqaddq_s16(one, other), weight));
     }

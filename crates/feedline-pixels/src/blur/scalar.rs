@@ -1,4 +1,4 @@
-//! The reference: one weight after the other over a whole line, which the compiler makes vectors of.
+//! The reference: one weight after the other over a whole line, which the compiler vectorises.
 
 use super::{HALF_LEVEL, LEVEL_BITS};
 
@@ -10,7 +10,7 @@ pub(super) fn widen(row: &[u8], line: &mut [i16]) {
     }
 }
 
-/// Blurs across rows: `pairs[d]` is where the two rows at distance `d` begin.
+/// Blurs across rows: `pairs[d]` has the offsets of the two rows at distance `d`.
 pub(super) fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], line: &mut [i16]) {
     for (sum, middle) in line.iter_mut().zip(&rows[pairs[0][0]..]) {
         *sum = multiply(*middle, weights[0]);
@@ -22,7 +22,7 @@ pub(super) fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], line: &m
     }
 }
 
-/// Blurs a line with margins along itself and rounds it. Margins are as wide as there are weights beside the middle;
+/// Blurs a line with margins along itself and rounds it. Margins are as wide as there are weights beside the centre;
 /// pixels are `step` values apart.
 pub(super) fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) {
     let radius = weights.len() - 1;
@@ -33,7 +33,7 @@ pub(super) fn along(line: &[i16], step: usize, weights: &[i16], out: &mut [u8]) 
             let pair = line[at - distance * step].saturating_add(line[at + distance * step]);
             sum = sum.saturating_add(multiply(pair, *weight));
         }
-        // Half to even: half up alone would make images lighter by a 256th of a level.
+        // Half to even: always rounding half up would make images lighter by a 256th of a level.
         let odd = (sum >> LEVEL_BITS) & 1;
         let level = sum.saturating_add(HALF_LEVEL - 1 + odd) >> LEVEL_BITS;
         *byte = (level.clamp(-128, 127) + 128) as u8;

@@ -1,11 +1,11 @@
 //! The filters, by Pillow's definitions.
 
-/// How pixels between pixels are made; the names and curves of Pillow and of torchvision's `InterpolationMode`.
+/// Interpolation filters, with the names and curves of Pillow and of torchvision's `InterpolationMode`.
 /// All but `Nearest` widen with the ratio when shrinking (antialiasing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Filter {
-    /// The one source pixel under the output pixel's middle.
+    /// The source pixel under the output pixel's centre.
     Nearest,
     /// The mean of the pixels under the output pixel.
     Box,
@@ -30,7 +30,7 @@ impl Filter {
         }
     }
 
-    /// Height of the curve at a distance from its middle.
+    /// Height of the curve at a distance from its centre.
     pub(crate) fn weight(self, x: f64) -> f64 {
         match self {
             Filter::Nearest | Filter::Box => f64::from(x > -0.5 && x <= 0.5),
@@ -46,7 +46,7 @@ impl Filter {
         matches!(self, Filter::Bicubic | Filter::Lanczos)
     }
 
-    /// Bits of a weight. What overshoots needs a bit of headroom, taken from the fraction.
+    /// Number of bits of a weight. Filters that overshoot need a bit of headroom, taken from the fraction.
     pub(crate) fn bits(self) -> u32 {
         if self.overshoots() { 14 } else { 15 }
     }

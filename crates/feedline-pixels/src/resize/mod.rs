@@ -1,8 +1,8 @@
-//! Crop box → resized rows, streaming: source rows come top to bottom in strips of any height, finished rows leave in
-//! order, and nothing in between is larger than a few lines.
+//! Crop box → resized rows, streaming: source rows arrive top to bottom in strips of any height, finished rows are
+//! delivered in order, and nothing in between is larger than a few lines.
 //!
-//! A source row is used the moment it arrives: it is added to the lines (16-bit running sums, one per output row) it
-//! has a share in, so no source row is kept or copied. Four finished lines are blended horizontally together; see
+//! A source row is used when it arrives: it is added to the lines (16-bit running sums, one per output row) that it
+//! contributes to, so no source row is kept or copied. Four finished lines are blended horizontally together; see
 //! [`convolve`] for the arithmetic. Mirroring left to right is free: the table of columns is built backwards.
 //!
 //! Pillow rounds and clamps to bytes between its passes, and so does this. Filters with negative lobes overshoot, and
@@ -31,24 +31,24 @@ use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Region, Result, Si
 pub(crate) trait RowSink: FnMut(u32, &[u8]) {}
 impl<F: FnMut(u32, &[u8])> RowSink for F {}
 
-/// One resize at a time; all buffers are kept for the next.
+/// A resize; all buffers are kept for the next.
 #[derive(Debug)]
 pub(crate) struct Resizer {
     level: CpuLevel,
     method: Method,
     /// Source pixels that are read.
     needed: Region,
-    /// Output pixels that are made, in the resized image.
+    /// Output pixels that are computed, in the resized image.
     covered: Region,
     flip: bool,
     layout: Option<PixelLayout>,
-    /// Next source row that is wanted, from the top of `needed`.
+    /// Next source row that is needed, from the top of `needed`.
     next_row: u32,
-    /// First output row that has not left yet.
+    /// First output row that is not delivered yet.
     next_out: u32,
-    /// Fraction bits of a pass's result.
+    /// Number of fraction bits in a pass's result.
     fraction: u32,
-    /// Whether results can leave the range of bytes: sums have a bit more for that, and one less of fraction.
+    /// Whether results can leave the range of bytes: sums have one more bit for that, and one less of fraction.
     overshoots: bool,
     vertical: Weights,
     horizontal: Weights,
@@ -59,11 +59,11 @@ pub(crate) struct Resizer {
     lines: Vec<i16>,
     line_length: usize,
     line_count: usize,
-    /// Running sums of rows whose columns were blended first: `line_count` of them.
+    /// Running sums of rows whose columns were blended first; `line_count` of them.
     narrow: Vec<i16>,
     narrow_length: usize,
     woven: Vec<Woven>,
-    /// Four rows of output, and one more for rows finished singly.
+    /// Four rows of output, and one more for rows finished one by one.
     pixels: Vec<u8>,
 }
 
@@ -165,13 +165,13 @@ impl Resizer {
         self.woven.resize(self.columns.reach().max(self.needed.width as usize), Woven::default());
     }
 
-    /// Whether rows leave as they came, three bytes a pixel, if [`take_untouched`](Self::take_untouched) gets them.
+    /// Whether rows are only copied, three bytes per pixel, by [`take_untouched`](Self::take_untouched).
     pub(crate) fn is_copy(&self) -> bool {
         self.method == Method::Copy
     }
 
-    /// As [`push`](Self::push) for rows that are only copied: gives those that are wanted as they are, not even mirrored,
-    /// and which of all rows they begin with.
+    /// Like [`push`](Self::push) for rows that are only copied: returns the needed rows unchanged, not even mirrored,
+    /// and the number of the first.
     pub(crate) fn take_untouched<'a>(
         &mut self,
         origin: (u32, u32),
@@ -184,9 +184,9 @@ impl Resizer {
         Ok(Some((first, strip)))
     }
 
-    /// Takes rows of source pixels; `origin` is where their upper left corner lies in the image. They must reach from
-    /// the left to the right edge of the needed region and follow the rows before without a gap; rows and columns that
-    /// are not needed are skipped.
+    /// Takes rows of source pixels; `origin` is the position of their upper left corner in the image. They must reach
+    /// from the left to the right edge of the needed region and follow the rows before without a gap; rows and columns
+    /// that are not needed are skipped.
     pub(crate) fn push(
         &mut self,
         origin: (u32, u32),
@@ -219,7 +219,7 @@ impl Resizer {
         image.crop(Region::new(x, wanted - origin.1, self.needed.width, bottom - wanted)).map(Some)
     }
 
-    /// Whether every row has left.
+    /// Whether every row is delivered.
     pub(crate) fn is_finished(&self) -> bool {
         self.next_out == self.covered.height
     }
@@ -264,7 +264,7 @@ impl Resizer {
         }
     }
 
-    /// Adds a strip that begins at source row `above` to the lines it has a share in.
+    /// Adds a strip that begins at source row `above` to the lines that it contributes to.
     fn blend(&mut self, strip: ImageRef<'_>, above: u32, sink: &mut impl RowSink) {
         let below = above + strip.size.height;
         for out in self.next_out..self.covered.height {
@@ -298,8 +298,8 @@ impl Resizer {
         self.next_out = last + 1;
     }
 
-    /// Rounds four lines to bytes and blends their columns into four rows of `pixels`. `HALVED` are lines of a filter that
-    /// overshoots.
+    /// Rounds four lines to bytes and blends their columns into four rows of `pixels`. `HALVED` lines belong to a
+    /// filter that overshoots.
     fn blend_lines<const HALVED: bool>(&mut self, first: usize) {
         let at = first * self.line_length;
         let lines = std::array::from_fn(|row| &self.lines[at + row * self.line_length..][..self.line_length]);
@@ -312,8 +312,8 @@ impl Resizer {
         convolve::blend_columns(self.level, &self.columns, &self.woven, &mut self.pixels, stride);
     }
 
-    /// Source rows become lines as they are (weight one), four lines become four narrow rows of bytes, and those go
-    /// into the running sums.
+    /// Source rows become lines unchanged (weight one), four lines become four narrow rows of bytes, and those are
+    /// added to the running sums.
     fn blend_columns_first(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
         for y in 0..strip.size.height {
             let row = self.next_row + y;
@@ -332,7 +332,7 @@ impl Resizer {
         }
     }
 
-    /// Adds the narrow rows in `pixels`, which stand for source rows from `above` on, to the sums they have a share in.
+    /// Adds the narrow rows in `pixels`, which represent source rows from `above` on, to the sums they contribute to.
     fn add_narrow(&mut self, above: u32, count: u32, sink: &mut impl RowSink) {
         let width = self.covered.width as usize * 4;
         let stride = self.columns.count() * 4;
@@ -365,7 +365,7 @@ impl Resizer {
             let bytes = strip.layout.bytes();
             for (pixel, column) in self.pixels.chunks_exact_mut(4).zip(&self.nearest_columns) {
                 let at = *column as usize * bytes;
-                // Four bytes in one move wherever there are four; the last pixel of three may end the row.
+                // Four bytes in one move if there are four; the last pixel of three bytes may end the row.
                 match source.get(at..at + 4) {
                     Some(four) => pixel.copy_from_slice(four),
                     None => pixel[..3].copy_from_slice(&source[at..at + 3]),
@@ -392,8 +392,8 @@ impl Resizer {
     }
 }
 
-/// Pillow's order of passes, which shows only where a filter overshoots: columns first, unless the height shrinks by more
-/// than twice as many pixels as the width (since Pillow 13, found by trying; before, always columns first).
+/// Pillow's order of passes, which matters only if a filter overshoots: columns first, unless the height shrinks by
+/// more than twice as many pixels as the width (since Pillow 13, found by experiment; before, always columns first).
 fn columns_first(filter: Filter, geometry: &Geometry) -> bool {
     let shrinks = |from: u32, to: u32| i64::from(from) - i64::from(to);
     let height = shrinks(geometry.crop.height, geometry.resized.height);
@@ -401,7 +401,7 @@ fn columns_first(filter: Filter, geometry: &Geometry) -> bool {
     filter.overshoots() && !(height > 0 && height > 2 * width)
 }
 
-/// Adds the rows of a strip, which begins at source row `above`, that output row `out` is made of.
+/// Adds those rows of a strip, which begins at source row `above`, that output row `out` needs.
 fn add_rows(
     level: CpuLevel,
     vertical: &Weights,
@@ -424,7 +424,7 @@ fn add_rows(
     convolve::blend_rows(level, rows, weights, first == start, line);
 }
 
-/// How many lines can be unfinished at once: the longest run of output rows that share a source row, with room for the
+/// Largest number of unfinished lines: the longest run of output rows that share a source row, plus the
 /// rest of the groups of [`ROWS`] at both of its ends.
 fn open_lines(vertical: &Weights) -> usize {
     let mut longest = 0;

@@ -1,11 +1,11 @@
-//! Resampling of pixels that are not red, green and blue bytes: 16 bits, floats, any number of channels. Double precision,
-//! one direction after the other, each result rounded to the pixels' own kind of number: what Pillow does for such images.
-//! Colours are weighted by their opacity where there is one, as Pillow weights them.
+//! Resampling of pixels that are not red, green and blue bytes: 16 bits, floats, any number of channels. Double
+//! precision, one direction after the other, each result rounded to the pixels' own number type, as Pillow does for
+//! such images. Colours are weighted by their opacity if there is one, as in Pillow.
 
 use super::{Axis, Filter};
 use crate::{Error, Geometry, ImageRef, Number, PixelLayout, Result, Size, fit};
 
-/// Crops, resizes, windows and mirrors `from` into `out`, which becomes dense pixels of the same layout.
+/// Crops, resizes, windows and mirrors `from` into `out`, as dense pixels of the same layout.
 pub fn resample_wide(
     geometry: &Geometry,
     filter: Filter,
@@ -14,7 +14,7 @@ pub fn resample_wide(
 ) -> Result<Size> {
     geometry.check()?;
     if geometry.image != from.size {
-        return Err(Error::Misuse("the image has another size than its geometry".into()));
+        return Err(Error::Misuse("the image does not have the size of its geometry".into()));
     }
     let output = geometry.output();
     let pixel = Pixel::new(from.layout, geometry);
@@ -47,7 +47,7 @@ pub fn resample_wide(
     Ok(output)
 }
 
-/// Where covered pixels go.
+/// Destination of the covered pixels.
 struct Place<'a> {
     geometry: &'a Geometry,
     left: usize,
@@ -110,13 +110,13 @@ fn blend_rows(pixel: &Pixel, tap: &Tap, rows: &[f64], stride: usize, out: &mut [
     }
 }
 
-/// What a pixel's numbers are.
+/// Layout of a pixel.
 struct Pixel {
     channels: usize,
     number: Number,
-    /// The last one is opacity.
+    /// Whether the last number is opacity.
     has_alpha: bool,
-    /// Colours count as much as they are opaque; not where they are only copied, which must not change them.
+    /// Whether colours are weighted by opacity; not if they are only copied, which must not change them.
     weighted: bool,
 }
 
@@ -181,7 +181,7 @@ impl Pixel {
         }
     }
 
-    /// The colour outside of the image; opacity there is none.
+    /// The colour outside the image; opacity is 0 there.
     fn fill(&self, fill: [u8; 3], out: &mut [u8]) {
         if fill == [0; 3] {
             return out.fill(0);

@@ -1,4 +1,4 @@
-//! The same for x86-64 with AVX2: the compiler makes the vectors.
+//! The same for x86-64 with AVX2, vectorised by the compiler.
 
 use super::{Field, Sample, scalar};
 use crate::ImageRef;

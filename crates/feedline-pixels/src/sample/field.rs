@@ -8,20 +8,20 @@ use crate::filter2d::mirrored;
 use crate::noise::{bits, unit};
 use crate::{CpuLevel, Result, Size, fit};
 
-/// Offsets along x and y; memory is kept for the next.
+/// Offsets along x and y; memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Field {
     x: Vec<f32>,
     y: Vec<f32>,
     /// One row with mirrored margins.
     line: Vec<f32>,
-    /// The field before it is smoothed down its columns.
+    /// The field before it is smoothed along its columns.
     before: Vec<f32>,
     width: usize,
 }
 
 impl Field {
-    /// Makes the offsets that `sample` needs, if any.
+    /// Computes the offsets that `sample` needs, if any.
     pub(crate) fn prepare(&mut self, sample: &Sample) -> Result<()> {
         self.prepare_by(CpuLevel::detect(), sample)
     }
@@ -34,7 +34,7 @@ impl Field {
         }
     }
 
-    /// The offsets between pixels, blended; those of the edge outside.
+    /// The offsets between pixels, interpolated; outside, those of the edge.
     pub(super) fn between(&self, x: f64, y: f64) -> (f64, f64) {
         let (width, height) = (self.width as f64, (self.x.len() / self.width.max(1)) as f64);
         let (x, y) = (x.clamp(0.0, width - 1.0), y.clamp(0.0, height - 1.0));
@@ -94,7 +94,7 @@ fn weights(sigma: f32, radius: u32) -> Vec<f32> {
     (0..=radius).map(|distance| (one(distance) / sum) as f32).collect()
 }
 
-/// A Gaussian along rows, edges mirrored.
+/// Smooths with a Gaussian along rows, edges mirrored.
 fn smooth_rows(
     level: CpuLevel,
     field: &mut [f32],

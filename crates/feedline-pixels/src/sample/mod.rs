@@ -1,5 +1,5 @@
-//! Pixels at other places, as torch's `grid_sample` finds them: the four around a place blend, results are rounded, and
-//! what lies outside takes part in the blend as fill, edge or mirror image. (Pillow's way is in `warp`.)
+//! Samples pixels like torch's `grid_sample`: blends the four pixels around a place and rounds the result;
+//! pixels outside are part of the blend, as fill, edge or mirror image. (Pillow's way is in `warp`.)
 
 mod field;
 mod scalar;
@@ -13,7 +13,7 @@ use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, WarpFilter};
 
 pub(crate) use field::Field;
 
-/// What is outside the image.
+/// Content outside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// Red, green, blue.
@@ -24,40 +24,40 @@ pub enum Outside {
     Reflect,
 }
 
-/// Where an output pixel's middle comes from.
+/// The source place of an output pixel's centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Places {
     /// A matrix.
     Map(Map),
-    /// A lens: `r (1 + k r² + k r⁴)` from the middle, which is moved by `shift` pixels. The unit is the image's side, as
-    /// OpenCV's camera has it.
+    /// A lens: `r (1 + k r² + k r⁴)` from the centre, which is moved by `shift` pixels. The unit is the image's side,
+    /// as in OpenCV's camera model.
     Lens {
         /// Negative bulges, positive pinches.
         distortion: f64,
-        /// Along x and y.
+        /// Shift along x and y.
         shift: (f64, f64),
     },
     /// Smoothed random offsets.
     Elastic {
-        /// How far along x and y: pixels times two.
+        /// Strength along x and y: pixels times two.
         alpha: (f32, f32),
-        /// How smooth along x and y.
+        /// Smoothness along x and y.
         sigma: (f32, f32),
-        /// Decides all offsets.
+        /// Seed of the offsets.
         seed: u64,
     },
 }
 
-/// All that is needed to find every pixel.
+/// Parameters of a sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Where from.
+    /// Source places.
     pub places: Places,
     /// Size of the result.
     pub output: Size,
     /// Nearest or bilinear.
     pub filter: WarpFilter,
-    /// Beyond the edges.
+    /// Content beyond the edges.
     pub outside: Outside,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn sample(
     Ok(())
 }
 
-/// The place of an output pixel's middle, in pixels from the source's upper left corner.
+/// The source place of an output pixel's centre, in pixels from the source's upper left corner.
 pub(crate) fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64) {
     place_in_row(sample, field.row(y), x, y)
 }
@@ -106,13 +106,13 @@ fn place_in_row(sample: &Sample, offsets: [&[f32]; 2], x: u32, y: u32) -> (f64, 
     }
 }
 
-/// The source's column and row that a place shows; `None` outside.
+/// The source's column and row at a place; `None` outside.
 pub(crate) fn nearest_place(size: Size, place: (f64, f64), outside: Outside) -> Option<(u32, u32)> {
     scalar::nearest_place(size, place, outside)
 }
 
-/// Where the result shows a point of the source: the way back from [`place`]. Maps are inverted; lenses and fields are
-/// solved by steps, which end within a hundredth of a pixel where they are smooth.
+/// The place of a source point in the result: the inverse of [`place`]. Maps are inverted; lenses and fields are
+/// solved iteratively, to within a hundredth of a pixel where they are smooth.
 pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f64, f64) {
     match sample.places {
         Places::Map(map) => map.inverse().map_or((f64::NAN, f64::NAN), |inverse| inverse.at((x, y))),
@@ -141,7 +141,7 @@ pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f
     }
 }
 
-/// The radius that a lens shows at `far`: r with r (1 + k r² + k r⁴) = far, by Newton's steps.
+/// The radius that a lens shows at `far`: r with r (1 + k r² + k r⁴) = far, by Newton's method.
 fn unbent(far: f64, k: f64) -> f64 {
     let mut r = far;
     for _ in 0..30 {
@@ -176,14 +176,14 @@ mod tests {
         out.chunks_exact(4).map(|p| p[0]).collect()
     }
 
-    /// What OpenCV's `initUndistortRectifyMap` gives for a camera whose focal lengths are the image's sides.
+    /// Compares with OpenCV's `initUndistortRectifyMap` for a camera whose focal lengths are the image's sides.
     #[test]
     fn lenses_measure_in_sides_of_the_image() {
         let size = Size::new(200, 100);
         let places = Places::Lens { distortion: -0.5, shift: (0.0, 0.0) };
         let op = Sample { places, output: size, filter: WarpFilter::Bilinear, outside: Outside::Edge };
         let (x, y) = place(&op, &Field::default(), 199, 99);
-        // The last pixel's middle: 0.4975 and 0.495 of a side from the centre.
+        // The last pixel's centre: 0.4975 and 0.495 of a side from the image's centre.
         let squared = 0.4975f64.powi(2) + 0.495f64.powi(2);
         let stretch = 1.0 - 0.5 * squared - 0.5 * squared * squared;
         assert!((x - (100.0 + 99.5 * stretch)).abs() < 1e-9 && (y - (50.0 + 49.5 * stretch)).abs() < 1e-9);

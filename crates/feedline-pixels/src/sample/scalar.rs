@@ -33,7 +33,7 @@ pub(super) fn add_pair(one: &[f32], other: &[f32], weight: f32, out: &mut [f32])
     }
 }
 
-/// A place along one axis, brought inside where edges or mirrors show.
+/// A place along one axis, moved inside if edges or mirrors are used.
 #[inline(always)]
 fn inside(at: f64, length: u32, outside: Outside) -> f64 {
     let length = f64::from(length);
@@ -55,7 +55,7 @@ fn fill(outside: Outside) -> [u8; 4] {
     }
 }
 
-/// The pixel in this column and row; fill where there is none.
+/// The pixel in this column and row; fill if there is none.
 fn pixel(from: ImageRef<'_>, x: f64, y: f64, outside: Outside) -> [u8; 4] {
     let there = x >= 0.0 && y >= 0.0 && x < f64::from(from.size.width) && y < f64::from(from.size.height);
     if !there {
@@ -72,7 +72,7 @@ fn nearest(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] 
     pixel(from, x, y, outside)
 }
 
-/// The column and row that a place shows; `None` outside.
+/// The column and row at a place; `None` outside.
 pub(super) fn nearest_place(size: Size, (x, y): (f64, f64), outside: Outside) -> Option<(u32, u32)> {
     let x = inside(x - 0.5, size.width, outside).round_ties_even();
     let y = inside(y - 0.5, size.height, outside).round_ties_even();
@@ -107,7 +107,7 @@ fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4]
     [blended(0), blended(1), blended(2), 255]
 }
 
-/// The blend of four pixels that are all there, with the sums of `bilinear`.
+/// The blend of four existing pixels, with the sums of `bilinear`.
 #[inline(always)]
 fn between(from: ImageRef<'_>, (left, top): (usize, u32), (dx, dy): (f32, f32)) -> [u8; 4] {
     let weights = [(1.0 - dx) * (1.0 - dy), dx * (1.0 - dy), (1.0 - dx) * dy, dx * dy];

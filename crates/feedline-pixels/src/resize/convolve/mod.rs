@@ -127,13 +127,13 @@ impl Columns {
         self.starts.len()
     }
 
-    /// Woven columns that are read, by weights of zero at least.
+    /// Number of woven columns that are read, including those with weight zero.
     pub(crate) fn reach(&self) -> usize {
         self.reach
     }
 }
 
-/// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes a pixel. The
+/// Blends columns and rounds to bytes: row `r` of four begins at `pixels[r * stride]`, four bytes per pixel. The
 /// fourth byte of each pixel is undefined.
 pub(crate) fn blend_columns(
     level: CpuLevel,

@@ -34,21 +34,21 @@ unsafe fn blend_block(rows: Rows<'_>, weights: &[i16], begin: bool, x: usize, li
     let mut low = vdupq_n_s16(0);
     let mut high = vdupq_n_s16(0);
     if !begin {
-        // SAFETY: the caller promises 16 elements of the line.
+        // SAFETY: the caller guarantees 16 elements of the line.
         (low, high) = unsafe { (vld1q_s16(out), vld1q_s16(out.add(8))) };
     }
     for weight in weights {
         let weight = vdupq_n_s16(*weight);
-        // SAFETY: the caller promises 16 readable bytes in each row.
+        // SAFETY: the caller guarantees 16 readable bytes in each row.
         let bytes = unsafe { vreinterpretq_s8_u8(veorq_u8(vld1q_u8(row), vdupq_n_u8(0x80))) };
         let first = vshlq_n_s16::<8>(vmovl_s8(vget_low_s8(bytes)));
         let second = vshlq_n_s16::<8>(vmovl_high_s8(bytes));
         low = vqaddq_s16(low, vqrdmulhq_s16(first, weight));
         high = vqaddq_s16(high, vqrdmulhq_s16(second, weight));
-        // One stride past the last row is never read; wrapping keeps that pointer harmless.
+        // One stride past the last row is never read; wrapping keeps that pointer valid.
         row = row.wrapping_add(rows.stride);
     }
-    // SAFETY: the caller promises 16 elements of the line.
+    // SAFETY: the caller guarantees 16 elements of the line.
     unsafe {
         vst1q_s16(out, low);
         vst1q_s16(out.add(8), high);
@@ -65,7 +65,7 @@ pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
 ) {
     for (x, column) in woven.iter_mut().enumerate() {
         for (row, line) in lines.iter().enumerate() {
-            // SAFETY: lines are padded past the last column's four numbers; a `Woven` holds four rows of four.
+            // SAFETY: lines are padded past the last column's four numbers; a `Woven` has four rows of four.
             unsafe {
                 let four = vld1_s16(line.as_ptr().add(CHANNELS * x));
                 vst1_s16(column.0.as_mut_ptr().add(4 * row), whole_levels::<HALVED>(four));
@@ -74,7 +74,7 @@ pub(super) unsafe fn weave<const CHANNELS: usize, const HALVED: bool>(
     }
 }
 
-/// Sums as whole levels in the upper bytes: half a level is added, with saturation, and the fraction cut off.
+/// Converts sums to whole levels in the upper bytes: adds half a level, with saturation, and truncates.
 #[target_feature(enable = "neon")]
 #[inline]
 fn whole_levels<const HALVED: bool>(sums: int16x4_t) -> int16x4_t {

@@ -60,7 +60,7 @@ fn multiply(value: i16, weight: i16) -> i16 {
     ((i32::from(value) * i32::from(weight) + (1 << 14)) >> 15) as i16
 }
 
-/// Rounds half up, clamps, and moves the middle back to 128.
+/// Rounds half up, clamps, and moves the centre back to 128.
 fn to_byte(sum: i16, fraction: u32) -> u8 {
     let rounded = sum.saturating_add(1 << (fraction - 1)) >> fraction;
     rounded.clamp(-128, 127) as u8 ^ 0x80

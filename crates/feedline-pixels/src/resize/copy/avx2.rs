@@ -71,7 +71,7 @@ pub(super) unsafe fn mirror(source: &[u8], pixels: &mut [u8]) {
     scalar::mirror(source, pixels);
 }
 
-/// Five pixels a step: 15 of 16 bytes, and one that the next step overwrites.
+/// Five pixels per step: 15 of 16 bytes, and one that the next step overwrites.
 ///
 /// # Safety
 ///

@@ -4,10 +4,10 @@ use std::arch::x86_64::*;
 
 use super::avx2;
 
-/// Pixels of three bytes that one vector holds; a byte is left over.
+/// Number of pixels of three bytes in one vector; one byte is left over.
 const PIXELS: usize = 21;
 
-/// Which byte of the 64 that end with the last pixel each byte of the result is.
+/// For each byte of the result, its index among the 64 bytes that end with the last pixel.
 const BACKWARDS: [u8; 64] = {
     let mut order = [0; 64];
     let mut at = 0;
@@ -37,6 +37,6 @@ pub(super) unsafe fn mirror_rgb(source: &[u8], pixels: &mut [u8]) {
         end -= 3 * PIXELS;
         at += 3 * PIXELS;
     }
-    // SAFETY: what is left of both is of the same length.
+    // SAFETY: the rests of both have the same length.
     unsafe { avx2::mirror_rgb(&source[..end], &mut pixels[at..]) };
 }

@@ -1,4 +1,4 @@
-//! Rows that are only copied: three bytes a pixel become four, mirrored or not; and three bytes mirrored.
+//! Rows that are only copied: three bytes per pixel become four, mirrored or not; and three bytes mirrored.
 
 mod scalar;
 
@@ -10,7 +10,7 @@ mod avx512;
 use crate::cpu::dispatch;
 use crate::{CpuLevel, ImageRef, PixelLayout, Result, reserve};
 
-/// Adds the pixels of an image of a colour layout to dense pixels of four bytes.
+/// Appends the pixels of an image of a colour layout to dense pixels of four bytes.
 pub fn append_rgbx(image: ImageRef<'_>, into: &mut Vec<u8>) -> Result<()> {
     image.layout.check_colour()?;
     let (begin, row) = (into.len(), image.size.width as usize * 4);
