@@ -1,4 +1,4 @@
-//! What a user can type. Plain data: nothing here has an effect.
+//! The command line's arguments, as plain data: nothing here has an effect.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use feedline::field::ImageEncoding;
 
 use crate::units;
 
-/// Feeds training: stored samples to batches of tensors
+/// Turns stored samples into batches of tensors for training
 #[derive(Debug, Parser)]
 #[command(
     name = "feedline",
@@ -54,10 +54,10 @@ impl Command {
     }
 }
 
-/// Write a data set as a pack: one folder of large files, fast to read in any order
+/// Write a data set as a pack: a folder of a few large files, fast to read in any order
 ///
-/// Packing is parallel and crash-safe. Interrupted or killed at any moment, it goes on where it was when the same
-/// command is run again, and the result is the same to the byte.
+/// Packing is parallel and crash-safe. After an interruption at any moment, the same command resumes, and the result is
+/// the same to the byte.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -72,13 +72,14 @@ By many processes, on one machine or on many (a SLURM array of 64: srun this, th
   feedline pack SRC DST --part auto --of 64
   feedline pack SRC DST --commit")]
 pub(crate) struct PackArgs {
-    /// A folder or zip of images, a table, a pack, tar files, or a pattern such as 'train-{000..146}.tar'; several are joined
+    /// A folder or zip of images, a table, a pack, tar files, or a pattern such as 'train-{000..146}.tar'; several are
+    /// joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
-    /// The folder to write, or a prefix such as s3://bucket/train; new, empty, or left by an interrupted run
+    /// Folder to write, or a prefix such as s3://bucket/train; must be new, empty, or left by an interrupted run
     #[arg(value_name = "DST", required = true)]
     pub(crate) destination: String,
-    /// What is stored of each image
+    /// How images are stored
     #[arg(long, value_parser = image_parser(), default_value = ImageEncoding::Jpeg.name())]
     pub(crate) image: ImageEncoding,
     /// Write nothing; measure size and speed of every encoding on a part of the data, and show them side by side
@@ -90,34 +91,34 @@ pub(crate) struct PackArgs {
     /// Shrink images so that the longer side has at most this many pixels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) longer_side: Option<u32>,
-    /// JPEG quality of images that are encoded again
+    /// JPEG quality of re-encoded images
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: Option<u8>,
-    /// Rewrite progressive JPEGs as baseline ones, without loss: about a tenth larger, and faster to load in part
+    /// Rewrite progressive JPEGs as baseline ones, without loss: about a tenth larger, and faster to decode in part
     #[arg(long)]
     pub(crate) baseline: bool,
-    /// About how large each file of the pack is, such as 256M [default: by the size of the data, at most 256M]
+    /// Approximate size of each file of the pack, such as 256M [default: by the size of the data, at most 256M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) part_bytes: Option<u64>,
-    /// Threads; 0 for all cores this process may use
+    /// Number of threads; 0 for all cores this process may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
     /// What to do with a sample that cannot be read
     #[arg(long, value_enum, default_value_t = OnErrorChoice::Raise)]
     pub(crate) on_error: OnErrorChoice,
-    /// How closely images are looked at before they are packed
+    /// How thoroughly images are checked before they are packed
     #[arg(long, value_enum, default_value_t = CheckChoice::Decode)]
     pub(crate) check: CheckChoice,
-    /// Start from the beginning instead of resuming an unfinished pack
+    /// Start again instead of resuming an unfinished pack
     #[arg(long)]
     pub(crate) no_resume: bool,
-    /// Replace a pack that is at the destination already
+    /// Replace an existing pack at the destination
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Add the samples to the finished pack at the destination, as new parts; the old ones are not touched
+    /// Add the samples to the finished pack at the destination, as new parts; the old parts are not changed
     #[arg(long, conflicts_with_all = ["overwrite", "no_resume", "part", "of", "commit"])]
     pub(crate) append: bool,
-    /// With --split NAME=SHARE,...: the field whose hash decides [default: key or path]
+    /// With --split NAME=SHARE,...: the field whose hash decides the part [default: key or path]
     #[arg(long, value_name = "FIELD")]
     pub(crate) split_by: Option<String>,
     #[command(flatten)]
@@ -126,7 +127,7 @@ pub(crate) struct PackArgs {
     pub(crate) open: OpenArgs,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// No progress and no warnings, only errors
+    /// Show errors only, no progress and no warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print the result as one JSON document
@@ -136,8 +137,8 @@ pub(crate) struct PackArgs {
 
 /// Write a data set as another system's files
 ///
-/// Stored bytes and values are kept as they are. Converting is parallel and crash-safe: interrupted or killed at any
-/// moment, it goes on where it was when the same command is run again, and the result is the same to the byte.
+/// Stored bytes and values are not changed. Converting is parallel and crash-safe: after an interruption at any moment,
+/// the same command resumes, and the result is the same to the byte.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -149,16 +150,17 @@ pub(crate) struct ConvertArgs {
     /// A data set of any format, or a pattern such as 'train-{000..146}.tar'; several are joined
     #[arg(value_name = "SRC", required = true, num_args = 1..)]
     pub(crate) sources: Vec<String>,
-    /// The folder or prefix to write (for beton: the file); new, empty, or left by an earlier run of the same command
+    /// Folder or prefix to write (for beton: the file); must be new, empty, or left by an earlier run of the same
+    /// command
     #[arg(value_name = "DST", required = true)]
     pub(crate) destination: String,
     /// The system to write for: pack, webdataset, mds, litdata, beton or parquet
     #[arg(long, value_name = "NAME")]
     pub(crate) to: String,
-    /// About how large each file is, such as 64M [default: what the system itself does]
+    /// Approximate size of each file, such as 64M [default: that of the system itself]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) shard_bytes: Option<u64>,
-    /// Threads; 0 for all cores this process may use
+    /// Number of threads; 0 for all cores this process may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
     #[command(flatten)]
@@ -167,7 +169,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) open: OpenArgs,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// No progress and no warnings, only errors
+    /// Show errors only, no progress and no warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print the result as one JSON document
@@ -178,21 +180,21 @@ pub(crate) struct ConvertArgs {
 /// The share of one of several processes that write the same data set.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TaskArgs {
-    /// Write only the parts of this task: a number from 0, or auto for what SLURM or Kubernetes says
+    /// Write only the parts of this task: a number from 0, or auto to read it from SLURM or Kubernetes
     #[arg(long, value_name = "I|auto", conflicts_with = "commit")]
     pub(crate) part: Option<String>,
-    /// How many tasks there are [default: as many as the SLURM array has]
+    /// Number of tasks [default: the size of the SLURM array]
     #[arg(long, value_name = "N", conflicts_with = "commit", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) of: Option<u64>,
-    /// All parts are written: check them and complete the data set
+    /// Check that all parts are written, and complete the data set
     #[arg(long)]
     pub(crate) commit: bool,
 }
 
-/// Join packs into one, without reading or writing their samples again
+/// Join packs into one, without reading or rewriting their samples
 ///
 /// The packs must have the same fields and classes. On one file system the new pack shares their files (hard links);
-/// elsewhere these are copied. Nothing is decoded.
+/// otherwise the files are copied. Nothing is decoded.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -201,13 +203,13 @@ pub(crate) struct MergeArgs {
     /// Folders of finished packs, in the order of their samples
     #[arg(value_name = "PACK", required = true, num_args = 1..)]
     pub(crate) packs: Vec<PathBuf>,
-    /// The folder to write; new, empty, or left by an interrupted run
+    /// Folder to write; must be new, empty, or left by an interrupted run
     #[arg(long, short, value_name = "DST")]
     pub(crate) output: PathBuf,
-    /// Replace a pack that is at the destination already
+    /// Replace an existing pack at the destination
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// No progress and no warnings, only errors
+    /// Show errors only, no progress and no warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print the result as one JSON document
@@ -215,10 +217,10 @@ pub(crate) struct MergeArgs {
     pub(crate) json: bool,
 }
 
-/// How to reach the source, where the destination is reached in another way.
+/// Storage settings of the source, if they differ from the destination's.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
-    /// As --storage, for the source alone; --storage is then for the destination alone
+    /// Like --storage, but only for the source; --storage is then only for the destination
     #[arg(long = "source-storage", value_name = "NAME=VALUE", value_parser = parse_field)]
     pub(crate) source_storage: Vec<(String, String)>,
 }
@@ -226,37 +228,37 @@ pub(crate) struct SourceArgs {
 /// How to open a data set.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OpenArgs {
-    /// The format of the data, when it cannot be told by looking
+    /// Format of the data, if it cannot be detected
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(crate) format: String,
-    /// Take only named fields, under new names: NAME=SRC, or NAME=SRC1;SRC2 where samples have one of several
+    /// Load only these fields, under new names: NAME=SRC, or NAME=SRC1;SRC2 if samples have one of several
     #[arg(long = "field", value_name = "NAME=SRC", value_parser = parse_field)]
     pub(crate) fields: Vec<(String, String)>,
-    /// For tables: the folder or prefix where the paths in them start [default: the table's own folder]
+    /// For tables: folder or prefix where relative paths start [default: the table's own folder]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<String>,
-    /// For tables and arrays: what a column holds (image, int, float, text, json, bytes or array)
+    /// For tables and arrays: kind of a column (image, int, float, text, json, bytes or array)
     #[arg(long = "kind", value_name = "COLUMN=KIND", value_parser = parse_kind)]
     pub(crate) kinds: Vec<(String, Kind)>,
-    /// Which part of a data set that has several, such as train or test; with 'pack' also NAME=SHARE,NAME=SHARE
+    /// Part of a data set with several parts, such as train or test; with 'pack' also NAME=SHARE,NAME=SHARE
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
-    /// Hand on fields that are Python pickles; nothing is unpickled
+    /// Accept fields that are Python pickles; nothing is unpickled
     #[arg(long)]
     pub(crate) allow_pickle: bool,
-    /// Read files that a table names even where a symbolic link leads out of the data set's folder
+    /// Read files named in a table even if a symbolic link leads outside the data set's folder
     #[arg(long)]
     pub(crate) follow_links: bool,
-    /// For encrypted data: the environment variable that holds the password
+    /// For encrypted data: environment variable with the password
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) password_from: Option<String>,
-    /// Compare files with the hashes in their index, where it has any
+    /// Compare files with the hashes in their index, if it has any
     #[arg(long)]
     pub(crate) verify_hashes: bool,
-    /// For remote data: region=…, endpoint_url=…, anon=true and the like; may be given several times
+    /// For remote data: region=…, endpoint_url=…, anon=true and others; may be given several times
     #[arg(long = "storage", value_name = "NAME=VALUE", value_parser = parse_field)]
     pub(crate) storage: Vec<(String, String)>,
-    /// For remote data: cache fetched bytes in this folder
+    /// For remote data: cache fetched data in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache_dir: Option<PathBuf>,
 }
@@ -277,7 +279,7 @@ fn parse_kind(text: &str) -> Result<(String, Kind), String> {
     Ok((column, kind))
 }
 
-/// The ways to store images, with a line of help for each.
+/// The encodings of images, with a line of help for each.
 fn image_parser() -> impl TypedValueParser<Value = ImageEncoding> {
     let values = ImageEncoding::ALL.map(|one| PossibleValue::new(one.name()).help(one.about()));
     PossibleValuesParser::new(values).map(|name| ImageEncoding::from_name(&name).expect("one of the values"))
@@ -286,24 +288,24 @@ fn image_parser() -> impl TypedValueParser<Value = ImageEncoding> {
 /// What packing does with a bad sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnErrorChoice {
-    /// Stop with an error that names it
+    /// Stop with an error that names the sample
     Raise,
-    /// Leave it out and list it in the pack's manifest
+    /// Leave the sample out and list it in the pack's manifest
     Skip,
 }
 
-/// What packing looks at.
+/// How thoroughly packing checks images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckChoice {
-    /// Nothing: any bytes are kept
+    /// Not at all: any bytes are stored
     None,
-    /// The header: what is no image is a bad sample
+    /// The header: a file that is not an image is a bad sample
     Header,
-    /// Every pixel: what cannot be decoded is a bad sample
+    /// Every pixel: an image that cannot be decoded is a bad sample
     Decode,
 }
 
-/// Say what a data set is: format, fields, counts, sizes, classes, a few samples
+/// Describe a data set: format, fields, counts, sizes, classes, a few samples
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -314,7 +316,7 @@ pub(crate) struct InspectArgs {
     /// A folder of images, a pack, a tar file, or a pattern
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
-    /// How many samples to show
+    /// Number of samples to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) samples: u64,
     #[command(flatten)]
@@ -341,10 +343,10 @@ pub(crate) struct VerifyArgs {
     /// Decode every image as well
     #[arg(long)]
     pub(crate) decode: bool,
-    /// Write every broken sample to this file: a table (.csv), or a list (.json)
+    /// Write a list of all broken samples to this file (.csv or .json)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Threads; 0 for all cores this process may use
+    /// Number of threads; 0 for all cores this process may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
     #[command(flatten)]
@@ -356,7 +358,7 @@ pub(crate) struct VerifyArgs {
 
 /// Measure loading: images/s, MB/s, CPU time, memory, and where the time goes
 ///
-/// Each recipe runs several epochs: the first with these files dropped from the page cache, the others warm.
+/// Each recipe runs several epochs: before the first, the files are dropped from the page cache; the others are warm.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Recipes:
@@ -377,13 +379,13 @@ pub(crate) struct BenchArgs {
     /// Samples per batch
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) batch_size: u64,
-    /// Threads; 0 for all cores this process may use
+    /// Number of threads; 0 for all cores this process may use
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
-    /// Epochs of each recipe, the cold one included
+    /// Number of epochs of each recipe, including the cold one
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) epochs: u64,
-    /// What is done with each sample
+    /// What to do with each sample
     #[arg(long, value_enum, default_value_t = RecipeChoice::All)]
     pub(crate) recipe: RecipeChoice,
     /// Other loaders to run side by side (only with 'python -m feedline bench')
@@ -406,7 +408,7 @@ pub(crate) enum RecipeChoice {
     All,
 }
 
-/// Look after a cache of remote data: list it, check it, empty it
+/// Manage a cache of remote data: list it, check it, empty it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -417,7 +419,7 @@ pub(crate) struct CacheArgs {
     /// What to do
     #[arg(value_enum)]
     pub(crate) command: CacheCommand,
-    /// The folder that was given as cache_dir
+    /// Folder that was given as cache_dir
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
     /// Print one JSON document
@@ -428,7 +430,7 @@ pub(crate) struct CacheArgs {
 /// What to do with a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CacheCommand {
-    /// Say what is in it, by object
+    /// List its content, by object
     Ls,
     /// Compare every block with its checksum; exit code 1 if one is damaged
     Verify,
@@ -436,7 +438,7 @@ pub(crate) enum CacheCommand {
     Clear,
 }
 
-/// Look at this machine: what feedline can use, what limits it, what to change
+/// Check this machine: what feedline can use, what limits it, what to change
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print one JSON document
@@ -444,7 +446,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// See it work: draw a small image set, pack it, load it, show where the time goes
+/// Run a demonstration: draw a small image set, pack it, load it, show where the time goes
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -454,7 +456,7 @@ pub(crate) struct DemoArgs {
     /// Work in this folder and keep the data [default: a temporary folder, removed at the end]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
-    /// How many images to draw
+    /// Number of images to draw
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(8..=100_000))]
     pub(crate) samples: u64,
 }

@@ -1,4 +1,4 @@
-//! `feedline cache`: what is in a cache folder, whether it is whole, and away with it.
+//! `feedline cache`: lists, checks and empties a cache folder.
 
 use feedline::source::DiskCache;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn verify(cache: &DiskCache, output: &mut Output) -> Result<ExitCode, Failure> {
         output.line(format!("damaged: {path}"));
     }
     let whole = units::counted(report.blocks, "block");
-    output.line(format!("{whole} whole, {}; {} damaged", units::bytes(report.bytes), report.damaged.len()));
+    output.line(format!("{whole} intact, {}; {} damaged", units::bytes(report.bytes), report.damaged.len()));
     Ok(if report.damaged.is_empty() { ExitCode::Ok } else { ExitCode::Data })
 }
 

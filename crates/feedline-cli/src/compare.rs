@@ -1,4 +1,4 @@
-//! `feedline pack --compare`: what each encoding would cost and bring, measured on a part of the user's own data.
+//! `feedline pack --compare`: size and speed of each encoding, measured on a part of the user's own data.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 use crate::report::{Output, Table, message};
 use crate::{ExitCode, data, machine, units};
 
-/// Samples that are tried; enough for a mean within a few per cent.
+/// Number of samples tried; enough for a mean within a few per cent.
 const TRIED: u64 = 400;
 
-/// Epochs of which the best counts.
+/// Number of epochs, of which the best counts.
 const EPOCHS: u64 = 3;
 
 struct Row {
@@ -76,7 +76,7 @@ fn measure(
         quality: args.quality.filter(|_| image == ImageEncoding::Jpeg),
         workers: args.workers,
         on_error: feedline::format::OnPackError::Skip,
-        // What is measured is the encoding.
+        // Only the encoding is measured.
         check: Some(feedline::PackCheck::None),
         ..PackSettings::default()
     };

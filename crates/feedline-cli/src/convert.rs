@@ -57,7 +57,7 @@ fn refuse_unknown(to: &str) -> Result<(), Failure> {
     Err(feedline::Error::option("--to", reason).into())
 }
 
-/// A pack of bytes as they are: converting changes no image.
+/// Arguments for a pack of unchanged bytes: converting changes no image.
 fn as_pack(args: &ConvertArgs) -> PackArgs {
     PackArgs {
         sources: args.sources.clone(),
@@ -91,7 +91,7 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
         units::count(samples),
         units::counted(source.len(), "sample")
     );
-    Failure::interrupted(reason, "run the same command again to go on from there")
+    Failure::interrupted(reason, "run the same command again to resume")
 }
 
 fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mut Output) {

@@ -1,4 +1,4 @@
-//! Opening what the command line names.
+//! Opens the data set named on the command line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use feedline::{Dataset, Error, OpenOptions, Result};
 
 use crate::args::{OpenArgs, SourceArgs};
 
-/// What `hf://` uris, storage options and the name of a split become: addresses, and options to read them with.
+/// Resolves `hf://` uris, storage options and the name of a split to addresses, and options to read them with.
 pub type Locate = dyn Fn(&[String], &BTreeMap<String, String>, Option<&str>) -> Result<(Vec<String>, BTreeMap<String, String>)>
     + Send
     + Sync;
 
 static LOCATE: OnceLock<Box<Locate>> = OnceLock::new();
 
-/// Tells how files on the hub are found. Python knows; the command by itself refuses `hf://`. The first one counts.
+/// Sets how files on the hub are found. Python does that; the command alone refuses `hf://`. The first call counts.
 pub fn locate_with(locate: Box<Locate>) {
     let _ = LOCATE.set(locate);
 }
 
-/// Opens `uris` as one data set. Files go together; folders and tables are joined, classes by their names.
+/// Opens `uris` as one data set. Files belong together; folders and tables are joined, with classes matched by name.
 pub(crate) fn open(uris: &[String], args: &OpenArgs) -> Result<Dataset> {
     let mut options = options(args)?;
     match LOCATE.get() {
@@ -40,7 +40,7 @@ fn is_hub(uri: &str) -> bool {
     uri.starts_with("hf://")
 }
 
-/// The files behind a uri and their lengths.
+/// The files of a uri and their lengths.
 pub(crate) fn files(uri: &str) -> Result<Vec<(PathBuf, u64)>> {
     if is_hub(uri) {
         return Ok(Vec::new());
@@ -60,18 +60,18 @@ pub(crate) fn files(uri: &str) -> Result<Vec<(PathBuf, u64)>> {
     Ok(names.into_iter().map(with_length).collect())
 }
 
-/// How to reach what is not on this machine.
+/// Storage settings for remote data.
 pub(crate) fn storage(args: &OpenArgs) -> Storage {
     Storage { options: args.storage.iter().cloned().collect(), cache_dir: args.cache_dir.clone() }
 }
 
-/// Whether a uri names something that is not on this machine's disks.
+/// Whether a uri is remote.
 fn is_remote(uri: &str) -> bool {
     uri.contains("://") && !uri.starts_with("file://")
 }
 
-/// How to open the source of a command that writes: what is said about storage is the destination's, unless only the
-/// source is remote, or both are and nothing is said of the source by itself.
+/// Options for the source of a command that writes: --storage is for the destination, unless only the
+/// source is remote, or both are and --source-storage is not given.
 pub(crate) fn of_source(
     sources: &[String],
     destination: &str,
@@ -87,7 +87,7 @@ pub(crate) fn of_source(
     OpenArgs { storage, ..open.clone() }
 }
 
-/// Where to write.
+/// The destination to write to.
 pub(crate) fn destination(uri: &str, open: &OpenArgs, source: &SourceArgs) -> Result<Destination> {
     let meant = is_remote(uri) || !source.source_storage.is_empty();
     let options = if meant { open.storage.iter().cloned().collect() } else { BTreeMap::new() };

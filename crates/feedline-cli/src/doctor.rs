@@ -1,4 +1,4 @@
-//! `feedline doctor`: looks at the machine and says what limits feedline on it.
+//! `feedline doctor`: examines the machine and says what limits feedline on it.
 
 use feedline_pixels::{CpuLevel, turbo};
 use serde::Serialize;
@@ -6,12 +6,12 @@ use serde::Serialize;
 use crate::report::{Output, Table};
 use crate::{ExitCode, machine, units};
 
-/// Fewer open files than this make large sets of shards slow: each read opens its file again.
+/// With fewer open files than this, large sets of shards are slow: each read opens its file again.
 const ENOUGH_FILES: u64 = 4096;
 /// Less memory than this is tight for a few batches of float32 images and the page cache.
 const ENOUGH_MEMORY: u64 = 2 << 30;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize)]
 struct Findings {
     feedline: &'static str,
@@ -82,11 +82,11 @@ fn advice(found: &Findings) -> Vec<String> {
     }
     if found.kernels != found.best_kernels {
         say(format!(
-            "FEEDLINE_CPU holds the kernels at '{}'; unset it to use '{}'",
+            "FEEDLINE_CPU limits the kernels to '{}'; unset it to use '{}'",
             found.kernels, found.best_kernels
         ));
     } else if found.kernels == "scalar" {
-        say("this processor lacks AVX2 (or its companions FMA, F16C, BMI2); pictures take the slow path"
+        say("this processor lacks AVX2 (or its companions FMA, F16C, BMI2); images take the slow path"
             .to_owned());
     }
     if let Some(processors) = found.processors.filter(|all| found.threads < *all) {
@@ -156,7 +156,7 @@ fn show(found: &Findings, output: &mut Output) {
     output.table(&table);
     output.line("");
     if found.advice.is_empty() {
-        output.line("nothing stands in the way");
+        output.line("no problems found");
     }
     for text in &found.advice {
         output.line(format!("advice: {text}"));

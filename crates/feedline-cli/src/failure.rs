@@ -1,4 +1,4 @@
-//! Why a command gave up: what is printed after `error:` and which exit code follows.
+//! Why a command failed: what is printed after `error:`, and the exit code.
 
 use std::io::ErrorKind;
 
@@ -6,28 +6,28 @@ use feedline::Error;
 
 use crate::{ExitCode, words};
 
-/// Why a command gave up.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The engine said so.
+    /// An error of the engine.
     Engine {
-        /// What it said.
+        /// The engine's error.
         error: Error,
-        /// What to do about it, where the command line knows better than the engine.
+        /// Advice of the command line, if it is better than the engine's.
         advice: Option<&'static str>,
     },
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible.
     Usage {
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What would do; may be empty.
+        /// What to do instead; may be empty.
         hint: String,
     },
-    /// Ctrl-C.
+    /// Interrupted by Ctrl-C.
     Interrupted {
-        /// What was stopped, and how far it was.
+        /// What was stopped, and its progress.
         reason: String,
-        /// How to go on; may be empty.
+        /// How to resume; may be empty.
         hint: String,
     },
 }
@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// What to do about it, if something is known.
+    /// What to do about it, if known.
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Failure::Engine { advice: Some(advice), .. } => (*advice).to_owned(),
@@ -98,7 +98,7 @@ fn engine_hint(error: &Error) -> Option<String> {
         ErrorKind::NotFound => "check the path; patterns such as '*.tar' need quotes".to_owned(),
         ErrorKind::PermissionDenied => "this user may not do that there; see 'ls -ld' of the path".to_owned(),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "make room on the disk, then run the same command again; finished work is kept".to_owned()
+            "free some disk space, then run the same command again; finished work is kept".to_owned()
         }
         _ => return None,
     })

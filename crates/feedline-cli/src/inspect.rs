@@ -1,4 +1,4 @@
-//! `feedline inspect`: says what a data set is.
+//! `feedline inspect`: describes a data set.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,9 +16,9 @@ use crate::manifest::{Manifest, Part, folder};
 use crate::report::{Output, Table, warnings};
 use crate::{ExitCode, data, units};
 
-/// Sizes are taken from at most this many samples, spread over the set; a look should not take minutes.
+/// Sizes are taken from at most this many samples, spread over the set, so that it does not take minutes.
 const MOST_LOOKED_AT: u64 = 1_000_000;
-/// Class names shown to people; all are in the JSON document.
+/// Number of class names shown to people; the JSON document has all.
 const CLASSES_SHOWN: usize = 8;
 const PROBLEMS_SHOWN: usize = 10;
 
@@ -28,12 +28,12 @@ pub(crate) fn run(args: &InspectArgs, output: &mut Output) -> Result<ExitCode, F
     let readable = show(&dataset, args.samples, output);
     let whole = truncated_parts(&dataset);
     if !whole.is_empty() {
-        warnings("files of the pack are not as long as they were written:", &whole, PROBLEMS_SHOWN);
+        warnings("files of the pack do not have the length they were written with:", &whole, PROBLEMS_SHOWN);
     }
     Ok(if readable && whole.is_empty() { ExitCode::Ok } else { ExitCode::Data })
 }
 
-/// Parts of a local pack whose files have another length than the manifest says.
+/// Parts of a local pack whose files do not have the length in the manifest.
 fn truncated_parts(dataset: &Dataset) -> Vec<String> {
     let Some(manifest) = (dataset.format_name() == "pack").then(|| Manifest::read(dataset.uri())).flatten()
     else {
@@ -52,7 +52,7 @@ fn truncated_parts(dataset: &Dataset) -> Vec<String> {
     manifest.parts.iter().enumerate().filter_map(wrong).collect()
 }
 
-/// Everything about `dataset`, with its first `samples` samples; whether they could be read.
+/// Prints everything about `dataset`, with its first `samples` samples; returns whether they could be read.
 pub(crate) fn show(dataset: &Dataset, samples: u64, output: &mut Output) -> bool {
     let manifest = (dataset.format_name() == "pack").then(|| Manifest::read(dataset.uri())).flatten();
     let fields: Vec<Field> = (0..dataset.schema().fields.len()).map(|n| Field::look(dataset, n)).collect();
@@ -69,15 +69,15 @@ pub(crate) fn show(dataset: &Dataset, samples: u64, output: &mut Output) -> bool
     readable
 }
 
-/// One field over all samples, as far as the index knows it.
+/// Statistics of one field over all samples, as far as the index has them.
 #[derive(Debug, Serialize)]
 struct Field {
     name: String,
     kind: Kind,
     optional: bool,
-    /// Whether all samples were looked at, or an even share of them.
+    /// Whether all samples were examined, or an even selection of them.
     exact: bool,
-    /// Stored bytes, if the index knows; scaled up when not exact.
+    /// Stored bytes, if the index has them; scaled up if not exact.
     total_bytes: Option<u64>,
     mean_bytes: Option<f64>,
     smallest_bytes: Option<u64>,
@@ -190,7 +190,7 @@ fn show_fields(fields: &[Field], output: &mut Output) {
     }
     output.table(&table);
     if fields.iter().any(|f| f.optional) {
-        output.line("('?': samples may lack the field)");
+        output.line("('?': the field may be missing)");
     }
 }
 

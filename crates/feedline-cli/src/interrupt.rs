@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one asks to stop, the second one stops.
+//! Ctrl-C: the first one asks to stop, the second one ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,13 +8,13 @@ use signal_hook::flag;
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, Ctrl-C and SIGTERM only set a flag, so that the work can end at a good place. A second one ends the
-/// process on the spot. Handlers of others (Python's) are called too.
+/// From now on, Ctrl-C and SIGTERM only set a flag, so that the work can end cleanly. A second one ends the
+/// process at once. Other handlers (Python's) are called too.
 pub(crate) fn watch() {
     let asked = ASKED.get_or_init(|| {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the flag of the first signal arms the shutdown by the second. Where no handler can be
+            // In this order: the flag of the first signal arms the shutdown by the second. If no handler can be
             // installed, the signal ends the process as usual; packs survive that too.
             let _ = flag::register_conditional_shutdown(signal, 130, asked.clone())
                 .and_then(|_| flag::register(signal, asked.clone()));

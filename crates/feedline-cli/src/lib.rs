@@ -1,7 +1,7 @@
 //! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `verify`, `bench`, `cache`, `doctor` and `demo`.
 //!
-//! [`run`] is all there is: the binary calls it, and so does `python -m feedline`. One implementation, one help text.
-//! Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
+//! [`run`] is the whole interface: the binary calls it, and so does `python -m feedline`. One implementation, one help
+//! text. Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
 //! error.
 
 mod args;
@@ -40,18 +40,18 @@ use report::Output;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
-    /// All is well.
+    /// Success.
     Ok,
     /// Something is wrong with the data, or they cannot be read or written.
     Data,
-    /// The command line makes no sense.
+    /// The command line is wrong.
     Usage,
-    /// Stopped by Ctrl-C.
+    /// Interrupted by Ctrl-C.
     Interrupted,
 }
 
 impl ExitCode {
-    /// The number a shell sees.
+    /// The exit code for the shell.
     pub fn code(self) -> u8 {
         match self {
             ExitCode::Ok => 0,
@@ -68,7 +68,7 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
-/// Runs the command line `args`, the program's name first, and says how it ended. Prints to the process's standard
+/// Runs the command line `args`, the program's name first, and returns how it ended. Prints to the process's standard
 /// output and standard error; never ends the process itself, except on a second Ctrl-C.
 pub fn run<I, T>(args: I) -> ExitCode
 where
@@ -78,7 +78,7 @@ where
     let command = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments.command,
         Err(message) => {
-            // Help and version are not mistakes; a reader that went away (`| head`) is none either.
+            // Help and version are not mistakes; neither is a reader that went away (`| head`).
             let _ = message.print();
             return if message.use_stderr() { ExitCode::Usage } else { ExitCode::Ok };
         }

@@ -1,4 +1,4 @@
-//! What this machine is and what this process may use of it. Where the system does not tell, the answer is `None`.
+//! Facts about this machine and the limits of this process. `None` if the system does not report them.
 
 use std::fs;
 
@@ -36,12 +36,12 @@ pub(crate) fn cpu_features() -> Vec<(&'static str, bool)> {
     }
 }
 
-/// Threads that can run at once: processors, less affinity and cgroup limits.
+/// Number of threads that can run at once: processors, limited by affinity and cgroup.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Processors of the machine that are switched on.
+/// Number of processors that are switched on.
 pub(crate) fn processors() -> Option<usize> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let mut count = 0;
@@ -52,7 +52,7 @@ pub(crate) fn processors() -> Option<usize> {
     Some(count)
 }
 
-/// Processors this process may run on.
+/// Number of processors this process may run on.
 pub(crate) fn affinity() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -64,7 +64,7 @@ pub(crate) fn affinity() -> Option<usize> {
     }
 }
 
-/// Processors' worth of time that the cgroup allows.
+/// Processor time that the cgroup allows, in processors.
 pub(crate) fn cpu_quota() -> Option<f64> {
     let text = cgroup("cpu.max")?;
     let mut numbers = text.split_whitespace().map(str::parse::<f64>);
@@ -90,12 +90,12 @@ pub(crate) fn memory(name: &str) -> Option<u64> {
     kilobytes("/proc/meminfo", name)
 }
 
-/// The most memory this process had resident since the last [`reset_peak`], in bytes.
+/// Largest resident memory of this process since the last [`reset_peak`], in bytes.
 pub(crate) fn peak_resident() -> Option<u64> {
     kilobytes("/proc/self/status", "VmHWM")
 }
 
-/// Forgets the peak, so that the next one is that of the next piece of work.
+/// Resets the peak, so that the next one belongs to the next piece of work.
 pub(crate) fn reset_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
@@ -106,25 +106,25 @@ fn kilobytes(file: &str, name: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Bytes that this process caused to be fetched from storage so far.
+/// Number of bytes that this process has read from storage so far.
 pub(crate) fn storage_read() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.parse().ok()
 }
 
-/// Processor time of all threads so far, in seconds; what `getrusage` adds up, in nanoseconds.
+/// Processor time of all threads so far, in seconds; the sum that `getrusage` reports, in nanoseconds.
 pub(crate) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The chosen one of `always [madvise] never`.
+/// The selected one of `always [madvise] never`.
 pub(crate) fn huge_pages() -> Option<String> {
     let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// Files this process may have open: now, and at most if it asked. `None` is no limit.
+/// Number of files this process may have open: now, and at most if raised. `None` means no limit.
 pub(crate) fn open_files() -> (Option<u64>, Option<u64>) {
     let limit = getrlimit(Resource::Nofile);
     (limit.current, limit.maximum)

@@ -1,6 +1,6 @@
-//! What a pack's manifest says beyond what every data set has: version, parts, index sizes.
+//! The parts of a pack's manifest that other data sets do not have: version, parts, index sizes.
 //!
-//! `docs/formats/pack.md` is normative; opening the pack has checked the manifest already.
+//! `docs/formats/pack.md` is normative; opening the pack has already checked the manifest.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// The manifest's name in the pack's folder.
 const NAME: &str = "feedline.json";
 
-/// The parts of a manifest that people ask for.
+/// The parts of a manifest that are shown.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Manifest {
     /// Major and minor version of the format.
@@ -18,7 +18,7 @@ pub(crate) struct Manifest {
     pub(crate) version: [u16; 2],
     /// How images were stored, with the encoder's settings.
     pub(crate) image: String,
-    /// Samples that were left out when packing.
+    /// Number of samples that were left out when packing.
     #[serde(default)]
     pub(crate) skipped_count: u64,
     /// The parts.
@@ -30,12 +30,12 @@ pub(crate) struct Manifest {
 pub(crate) struct Part {
     /// Length of the file.
     pub(crate) bytes: u64,
-    /// Of which index.
+    /// Length of the index in it.
     pub(crate) index_length: u64,
 }
 
 impl Manifest {
-    /// Reads the manifest of the pack at `uri`; `None` if it cannot be found or understood, as it is only for show.
+    /// Reads the manifest of the pack at `uri`; `None` if it cannot be found or parsed, as it is only for display.
     pub(crate) fn read(uri: &str) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder(uri).join(NAME)).ok()?).ok()
     }

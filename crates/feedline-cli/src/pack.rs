@@ -40,7 +40,7 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
         warn_of_problems(&source);
         if found > 0 {
             message(&format!(
-                "going on with an unfinished pack: {} there already",
+                "resuming an unfinished pack: {} written already",
                 units::counted(found, "part")
             ));
         }
@@ -79,7 +79,7 @@ fn refuse_with_split(args: &PackArgs, work: Work) -> Result<(), Failure> {
     Err(Failure::usage(format!("--split: the shares are packed at once, without {other}"), hint))
 }
 
-/// A share of the work, or its last step.
+/// Writes a share of the work, or commits it.
 fn in_tasks(
     source: &Dataset,
     args: &PackArgs,
@@ -151,7 +151,7 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     settings.options().map_err(Failure::from)
 }
 
-/// Names what lies at the source but is not part of the data set.
+/// Lists things at the source that are not part of the data set.
 pub(crate) fn warn_of_problems(source: &Dataset) {
     let problems: Vec<String> = source.problems().iter().map(ToString::to_string).collect();
     let what = format!(
@@ -161,7 +161,7 @@ pub(crate) fn warn_of_problems(source: &Dataset) {
     warnings(&what, &problems, 5);
 }
 
-/// Parts of an unfinished pack at the destination that this run may go on from.
+/// Number of parts of an unfinished pack at the destination that this run can resume from.
 fn parts_found(args: &PackArgs) -> u64 {
     if args.no_resume || args.overwrite || Path::new(&args.destination).join("feedline.json").exists() {
         return 0;
@@ -178,10 +178,10 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
         units::count(samples),
         units::counted(source.len(), "sample")
     );
-    Failure::interrupted(reason, "run the same command again to go on from there")
+    Failure::interrupted(reason, "run the same command again to resume")
 }
 
-/// The engine's advice is about settings; the command line has names of its own for them.
+/// The engine's advice is about settings; the command line has its own names for them.
 fn explain(error: Error) -> Failure {
     if error.cause() == Some(DataCause::Occupied) {
         return Failure::advised(error, "choose another destination, or replace it with --overwrite");
@@ -213,7 +213,7 @@ fn summary(report: &PackReport, args: &PackArgs, time: &str, output: &mut Output
     output.table(&table);
 }
 
-/// Time and rates. What was there already would spoil the rates of a resumed run, so it has none.
+/// Time and rates. A resumed run has no rates, because parts that existed already would distort them.
 fn time_taken(seconds: f64, (samples, bytes): (u64, u64), found: u64) -> String {
     if samples == 0 {
         return "nothing to do: the pack was complete".to_owned();

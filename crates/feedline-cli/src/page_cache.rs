@@ -1,21 +1,21 @@
-//! The page cache: dropping single files from it, so that a first epoch is cold.
+//! Drops single files from the page cache, so that a first epoch is cold.
 
 use std::fs::File;
 use std::path::PathBuf;
 
-/// What dropping achieved.
+/// Result of dropping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Files the system was asked to forget.
+    /// Number of files that the system was asked to drop.
     pub(crate) files: u64,
-    /// Files for which it could not be asked.
+    /// Number of files for which that was not possible.
     pub(crate) refused: u64,
 }
 
-/// Asks the system to forget these files. Pages that some process has mapped stay, so call it before opening.
+/// Asks the system to drop these files. Pages that some process has mapped stay, so call it before opening.
 ///
-/// The advice may be ignored (tmpfs has no other place for the pages); what really came from storage afterwards is
-/// told by [`storage_read`](crate::machine::storage_read).
+/// The advice may be ignored (tmpfs has no other place for the pages);
+/// [`storage_read`](crate::machine::storage_read) shows how much really came from storage afterwards.
 pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> Dropped {
     let mut dropped = Dropped { files: 0, refused: 0 };
     for (path, _) in files {
@@ -29,7 +29,7 @@ pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> Dropped {
 
 #[cfg(target_os = "linux")]
 fn forget(file: &File) -> Result<(), ()> {
-    // Pages not yet written cannot be forgotten.
+    // Unwritten pages cannot be dropped.
     let _ = file.sync_data();
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).map_err(|_| ())
 }

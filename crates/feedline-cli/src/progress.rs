@@ -1,4 +1,4 @@
-//! How far the work is: a bar on a terminal, a line now and then in a log.
+//! Progress: a bar on a terminal, occasional lines in a log.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,13 +11,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::report::message;
 use crate::{interrupt, units};
 
-/// Rates are those of the last seconds, not of the whole run: parts that a resumed run finds done would spoil them.
+/// Rates are those of the last seconds, not of the whole run: parts that existed before a resumed run would distort
+/// them.
 const WINDOW: Duration = Duration::from_secs(8);
 const REDRAW: Duration = Duration::from_millis(100);
-/// Without a terminal, one line this often: a log of a night's work stays readable.
+/// Without a terminal, one line this often, so that a log of a night's work stays readable.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Shows progress and passes on the wish to stop.
+/// Shows progress and passes on the request to stop.
 #[derive(Debug)]
 pub(crate) struct Bar {
     title: &'static str,
@@ -25,7 +26,7 @@ pub(crate) struct Bar {
     on_terminal: bool,
     quiet: bool,
     begun: Instant,
-    /// The furthest report so far; threads report out of order.
+    /// The largest count reported so far; threads report out of order.
     samples: AtomicU64,
     bytes: AtomicU64,
     state: Mutex<State>,
@@ -45,10 +46,10 @@ struct Point {
 }
 
 impl Bar {
-    /// A bar on standard error; silent with `quiet`.
+    /// A progress bar on standard error; silent with `quiet`.
     pub(crate) fn new(title: &'static str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(
-            // Not 0: the bar of an empty task is full.
+            // Not 0: the bar of an empty task would be full.
             Some(1),
             if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
         );
@@ -64,17 +65,17 @@ impl Bar {
         Bar { title, line: bar, on_terminal, quiet, begun, samples, bytes, state: Mutex::new(state) }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub(crate) fn clear(&self) {
         self.line.finish_and_clear();
     }
 
-    /// Samples and bytes done, as last heard.
+    /// Samples and bytes done, as last reported.
     pub(crate) fn done(&self) -> (u64, u64) {
         (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Seconds since the bar was made.
+    /// Seconds since the bar was created.
     pub(crate) fn elapsed(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
@@ -100,7 +101,7 @@ impl Bar {
     }
 }
 
-/// Whether something is to be shown, this long after the last time.
+/// Whether something must be shown, this long after the last time.
 fn is_due(on_terminal: bool, since: Duration) -> bool {
     since >= if on_terminal { REDRAW } else { LOG_EVERY }
 }
@@ -129,7 +130,7 @@ impl feedline::format::Progress for Bar {
         }
         self.samples.fetch_max(samples, Ordering::Relaxed);
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
-        // Another thread is drawing: nothing is lost by leaving it to that one.
+        // Another thread is drawing: this update can be skipped.
         let Ok(mut state) = self.state.try_lock() else { return ControlFlow::Continue(()) };
         let now = Instant::now();
         if !self.quiet && is_due(self.on_terminal, now.saturating_duration_since(state.drawn)) {

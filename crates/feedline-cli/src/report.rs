@@ -1,7 +1,7 @@
-//! All printing: the one place that writes to standard output and standard error.
+//! All printing: the only place that writes to standard output and standard error.
 //!
-//! A reader that goes away (`feedline inspect x | head`) is not a mistake: what is left is dropped, and the command
-//! ends as it would have.
+//! A reader that goes away (`feedline inspect x | head`) is not an error: the rest is dropped, and the command
+//! ends as usual.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// Where a command says things.
+/// Output of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
@@ -17,24 +17,24 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// With `json`, text meant for people is not printed.
+    /// With `json`, text for people is not printed.
     pub(crate) fn new(json: bool) -> Self {
         Output { json, closed: false }
     }
 
-    /// Whether one JSON document is wanted.
+    /// Whether one JSON document is requested.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// A line of the result for people; nothing with `--json`.
+    /// Prints a line of the result for people; nothing with `--json`.
     pub(crate) fn line(&mut self, text: impl AsRef<str>) {
         if !self.json {
             self.write(text.as_ref());
         }
     }
 
-    /// The result for programs; nothing without `--json`.
+    /// Prints the result for programs; nothing without `--json`.
     pub(crate) fn document(&mut self, document: impl FnOnce() -> Value) {
         if self.json {
             let text = serde_json::to_string_pretty(&document()).expect("a value is plain data");
@@ -42,14 +42,14 @@ impl Output {
         }
     }
 
-    /// A table; nothing with `--json`.
+    /// Prints a table; nothing with `--json`.
     pub(crate) fn table(&mut self, table: &Table) {
         for line in table.lines() {
             self.line(line);
         }
     }
 
-    /// Why the command gave up.
+    /// Prints why the command failed.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         let label = if matches!(failure, Failure::Interrupted { .. }) { "stopped" } else { "error" };
         message(&format!("{label}: {}", failure.message()));
@@ -74,12 +74,12 @@ impl Output {
     }
 }
 
-/// A line on standard error. A standard error that cannot be written to leaves nobody to tell.
+/// Prints a line on standard error. If standard error cannot be written, there is nobody to tell.
 pub(crate) fn message(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Warnings, the first few in full.
+/// Prints warnings, the first few in full.
 pub(crate) fn warnings(what: &str, problems: &[String], shown: usize) {
     if problems.is_empty() {
         return;
@@ -102,12 +102,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with one letter per column, `l` for text and `r` for numbers; the last one stands for all further columns.
+    /// A table with one letter per column, `l` for text and `r` for numbers; the last one applies to all further
+    /// columns.
     pub(crate) fn new(alignment: &'static str) -> Self {
         Table { alignment: alignment.as_bytes(), indent: 0, rows: Vec::new() }
     }
 
-    /// The same, moved to the right.
+    /// The same, indented.
     pub(crate) fn indented(mut self, indent: usize) -> Self {
         self.indent = indent;
         self

@@ -10,7 +10,7 @@ use crate::progress::Bar;
 use crate::report::{Output, Table};
 use crate::{ExitCode, data, units};
 
-/// The shares, if `--split` has any; otherwise it names a part that the source has.
+/// The shares, if `--split` has any; otherwise it names a part of the source.
 pub(crate) fn shares(args: &PackArgs) -> Result<Option<Vec<(String, f64)>>, Failure> {
     let Some(text) = args.open.split.as_deref().filter(|text| text.contains('=')) else {
         return match &args.split_by {
@@ -31,7 +31,7 @@ pub(crate) fn shares(args: &PackArgs) -> Result<Option<Vec<(String, f64)>>, Fail
     })
 }
 
-/// Packs each part of the source into a folder of its own below the destination.
+/// Packs each part of the source into its own folder below the destination.
 pub(crate) fn run(
     source: &Dataset,
     shares: &[(String, f64)],

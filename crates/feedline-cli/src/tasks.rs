@@ -1,4 +1,5 @@
-//! `--part I --of N` and `--commit`: a data set written by many processes. SLURM and Kubernetes say which one this is.
+//! `--part I --of N` and `--commit`: a data set written by many processes. SLURM and Kubernetes tell the number of this
+//! one.
 
 use feedline::format::{PackOptions, PackPlan, PackReport, Task};
 
@@ -6,7 +7,7 @@ use crate::args::TaskArgs;
 use crate::failure::Failure;
 use crate::progress::Bar;
 
-/// What this process is to do of the whole work.
+/// This process's part of the whole work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// All of it.
@@ -17,7 +18,7 @@ pub(crate) enum Work {
     Commit,
 }
 
-/// Tells from the command line and from what started this process.
+/// Determines it from the command line and the environment.
 pub(crate) fn work(args: &TaskArgs) -> Result<Work, Failure> {
     work_in(args, &|name| std::env::var(name).ok())
 }
@@ -55,15 +56,15 @@ fn work_in(args: &TaskArgs, environment: &dyn Fn(&str) -> Option<String>) -> Res
     Ok(Work::Share(Task::new(part, count)?))
 }
 
-/// The size of a SLURM array that counts from 0 without gaps. Of an array of a few tasks that are run again, the size is
-/// not that of the whole.
+/// The size of a SLURM array that counts from 0 without gaps. If only a few tasks of an array are run again, its size
+/// is not that of the whole.
 fn whole_array(number: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     let (first, last) = (number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_MAX")?);
     let count = number("SLURM_ARRAY_TASK_COUNT")?;
     (first == 0 && last.checked_add(1) == Some(count)).then_some(count)
 }
 
-/// One task's parts of a pack, with as many threads as packing alone would take.
+/// Writes one task's parts of a pack, with as many threads as packing alone would use.
 pub(crate) fn write_share(
     plan: &PackPlan,
     source: &dyn feedline::format::Format,

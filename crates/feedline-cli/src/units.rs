@@ -1,4 +1,4 @@
-//! Numbers for people: sizes, rates, times; and sizes as people type them.
+//! Numbers for people: sizes, rates, times; and sizes as typed by people.
 
 /// `12345678` as `12.3 MB`. Powers of 1000, as disks and networks are sold.
 pub(crate) fn bytes(count: u64) -> String {
@@ -54,7 +54,7 @@ pub(crate) fn seconds(time: f64) -> String {
     }
 }
 
-/// The same without fractions, for times that are guesses.
+/// The same without fractions, for estimated times.
 pub(crate) fn time_left(time: f64) -> String {
     if time < 99.5 { format!("{time:.0} s") } else { seconds(time) }
 }

@@ -1,4 +1,4 @@
-//! `feedline verify`: reads everything and names what is broken.
+//! `feedline verify`: reads everything and lists what is broken.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use crate::progress::Bar;
 use crate::report::{Output, warnings};
 use crate::{ExitCode, data, interrupt, manifest, units};
 
-/// Broken things printed for people; all are in the JSON document.
+/// Number of broken things printed for people; the JSON document has all.
 const SHOWN: usize = 100;
 
-/// What was looked at, and what was wrong.
+/// What was checked, and what was wrong.
 #[derive(Debug, Default)]
 struct Findings {
     samples: u64,
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output) -> Result<ExitCode, Fa
     Ok(if found.damage.is_empty() { ExitCode::Ok } else { ExitCode::Data })
 }
 
-/// All that is broken, as a table or as JSON, by the file's name.
+/// Writes everything broken, as a table or as JSON, by the file's extension.
 fn write_report(path: &std::path::Path, damage: &[Damage]) -> Result<(), Failure> {
     let text = match path.extension().and_then(|e| e.to_str()) {
         Some("json") => {
@@ -109,7 +109,7 @@ fn check(dataset: &Dataset, args: &VerifyArgs, bar: &Bar) -> Result<Findings, Fa
     Ok(found)
 }
 
-/// What this run could not or did not look at: "intact" must not promise more than was seen.
+/// What this run could not or did not check: "intact" must not promise more than was checked.
 fn not_checked(dataset: &Dataset, decoded: bool) -> Vec<String> {
     let mut what = Vec::new();
     let images = dataset.schema().fields.iter().any(|field| field.kind == Kind::Image);
@@ -127,7 +127,7 @@ fn not_checked(dataset: &Dataset, decoded: bool) -> Vec<String> {
     what
 }
 
-/// Things beside the data that are no samples and no damage.
+/// Things beside the data that are neither samples nor damage.
 fn notices(dataset: &Dataset) -> Vec<String> {
     let harmless = dataset.problems().iter().filter(|p| !matches!(p, Error::Storage { .. }));
     harmless.map(ToString::to_string).collect()
@@ -204,7 +204,7 @@ fn decode_all(dataset: &Dataset, workers: usize, bar: &Bar) -> Result<Vec<Damage
     let (mut epoch, mut done) = (loader.epoch(0)?, 0);
     loop {
         match epoch.next_batch() {
-            // A batch of which nothing is left is an error too; the samples in it are listed like all others.
+            // A batch without any good sample is an error too; its samples are listed like all others.
             Ok(Some(_)) | Err(Error::TooManyBadSamples { .. } | Error::Sample { .. }) => {}
             Ok(None) => break,
             Err(error) => return Err(error.into()),
@@ -229,7 +229,7 @@ fn damage_of(dataset: &Dataset, sample: u64, error: &Error) -> Damage {
     found
 }
 
-/// An error as a piece of damage: the place apart from the reason.
+/// An error as a piece of damage: the location separate from the reason.
 fn damage(error: &Error) -> Damage {
     let text = error.to_string();
     let Some(place) = error.location() else {

@@ -1,6 +1,6 @@
-//! The engine speaks of its settings as a program writes them; here they are what a user types.
+//! Translates the engine's names of settings to the options of the command line.
 
-/// A setting, the option it is here, and what stands for its value; switches have none.
+/// A setting, its option, and the placeholder for its value; switches have none.
 const SETTINGS: [(&str, &str, &str); 14] = [
     ("fields", "--field", "NAME=SRC"),
     ("schema", "--kind", "COLUMN=KIND"),
@@ -18,7 +18,7 @@ const SETTINGS: [(&str, &str, &str); 14] = [
     ("uri", "PATH", ""),
 ];
 
-/// A message that begins with a setting's name begins with the option instead.
+/// Replaces the setting's name at the beginning of a message by the option.
 pub(crate) fn knob(message: &str) -> String {
     for (name, option, _) in SETTINGS {
         if let Some(rest) = message.strip_prefix(name).filter(|rest| rest.starts_with(": ")) {
@@ -28,7 +28,7 @@ pub(crate) fn knob(message: &str) -> String {
     translate(message)
 }
 
-/// Every `name=value` of a known setting as the option with that value.
+/// Replaces every `name=value` of a known setting by the option with that value.
 pub(crate) fn translate(text: &str) -> String {
     let mut rest = text;
     let mut out = String::with_capacity(text.len());
@@ -57,7 +57,7 @@ fn next_setting(text: &str) -> Option<(usize, (&'static str, &'static str, &'sta
     SETTINGS.iter().filter_map(find).min_by_key(|(at, _)| *at)
 }
 
-/// What a value says, if it is a plain text; and how long it is.
+/// The content of a value, if it is plain text; and its length.
 fn value_of(text: &str) -> (Option<&str>, usize) {
     let closed = |open: usize, close: char| text[open..].find(close).map(|at| open + at + close.len_utf8());
     match text.chars().next() {

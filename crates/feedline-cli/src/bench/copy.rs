@@ -1,7 +1,7 @@
-//! The yardstick of the raw recipe: how fast this machine copies the same bytes from memory to memory.
+//! The reference for the raw recipe: how fast this machine copies the same bytes from memory to memory.
 //!
-//! The stored bytes lie in one warm buffer; each batch's samples are copied from their places in it, in shuffled
-//! order, one behind the other into a batch-sized buffer that is used again. What a loader could at best do.
+//! The stored bytes are in one warm buffer; each batch's samples are copied from there, in shuffled
+//! order, one after the other into a batch-sized buffer that is reused. This is the upper limit for a loader.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use super::measure::Setup;
 use crate::args::BenchArgs;
 use crate::{data, machine};
 
-/// Larger sets are measured by their first bytes: beyond any cache, the speed no longer depends on the size.
+/// Largest number of bytes to measure: beyond any cache, the speed no longer depends on the size.
 const MOST_BYTES: usize = 2 << 30;
-/// Copies are repeated, and the fastest round counts: others only show what else the machine was doing.
+/// Number of rounds; the fastest counts, since the others only show what else the machine was doing.
 const ROUNDS: usize = 7;
-/// Small sets are copied more often: one round of them is over in milliseconds.
+/// Small sets are copied more often: one round takes only milliseconds.
 const LEAST_TIME: Duration = Duration::from_millis(250);
 
-/// Gigabytes per second, best of several rounds.
+/// Speed of copying, best of several rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct CopySpeed {
-    /// Bytes of one round.
+    /// Number of bytes in one round.
     pub(crate) bytes: u64,
-    /// With one thread, bytes per second.
+    /// Bytes per second with one thread.
     pub(crate) one_thread: f64,
-    /// With as many threads as the loader has, bytes per second.
+    /// Bytes per second with as many threads as the loader has.
     pub(crate) all_threads: f64,
-    /// How many those are.
+    /// Number of threads of the loader.
     pub(crate) threads: usize,
 }
 
-/// Where each sample's bytes lie in the buffer.
+/// Position of each sample's bytes in the buffer.
 type Places = Vec<std::ops::Range<usize>>;
 
-/// Measures; `None` if there are no bytes or no memory to hold them.
+/// Measures; `None` if there are no bytes or not enough memory.
 pub(crate) fn measure(args: &BenchArgs, setup: &Setup) -> Result<Option<CopySpeed>> {
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
     let (buffer, mut places) = read(&dataset);
@@ -66,7 +66,7 @@ fn read(dataset: &Dataset) -> (Vec<u8>, Places) {
     let most = machine::memory("MemAvailable").map_or(MOST_BYTES, |free| MOST_BYTES.min(free as usize / 3));
     let (mut buffer, mut places, mut sample) = (Vec::new(), Vec::new(), SampleBuffer::new());
     for number in 0..dataset.len() {
-        // Bad samples are left out here as they are by the loader.
+        // Bad samples are left out here, as in the loader.
         if dataset.read(number, &wanted, &mut sample).is_err() {
             continue;
         }
@@ -80,7 +80,7 @@ fn read(dataset: &Dataset) -> (Vec<u8>, Places) {
     (buffer, places)
 }
 
-/// Any order that is not the stored one will do.
+/// Any order except the stored one is fine.
 fn shuffle(places: &mut Places) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for at in (1..places.len()).rev() {

@@ -11,33 +11,33 @@ use super::recipe::Recipe;
 use crate::args::BenchArgs;
 use crate::{data, machine, page_cache};
 
-/// What all recipes share.
+/// Data that all recipes share.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// Samples in the data set.
+    /// Number of samples in the data set.
     pub(crate) samples: u64,
-    /// Its format.
+    /// Format of the data set.
     pub(crate) format: &'static str,
-    /// Its fingerprint.
+    /// Fingerprint of the data set.
     pub(crate) fingerprint: String,
-    /// Its image fields.
+    /// Image fields of the data set.
     pub(crate) images: Vec<String>,
-    /// The files behind it, and their lengths.
+    /// The data set's files, and their lengths.
     pub(crate) files: Vec<(PathBuf, u64)>,
-    /// Worker threads.
+    /// Number of worker threads.
     pub(crate) threads: usize,
 }
 
 /// One recipe, all epochs.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Which.
+    /// The recipe.
     pub(crate) recipe: Recipe,
     /// Seconds to open the data set, cold.
     pub(crate) open_seconds: f64,
-    /// One after the other; the first is cold if `cold` says so.
+    /// The epochs; whether the first is cold is in `cold`.
     pub(crate) epochs: Vec<Epoch>,
-    /// Whether the first epoch was.
+    /// Whether the first epoch was cold.
     pub(crate) cold: Cold,
     /// What limited the speed, in words.
     pub(crate) bottleneck: &'static str,
@@ -52,33 +52,33 @@ pub(crate) enum Cold {
         /// Bytes that came from storage.
         storage_bytes: u64,
     },
-    /// The system was asked to forget the files, but hardly anything came from storage.
+    /// The system was asked to drop the files from its cache, but hardly any bytes came from storage.
     No {
         /// Bytes that came from storage.
         storage_bytes: u64,
     },
-    /// The system was asked to forget the files, but does not tell where bytes come from.
+    /// The system was asked to drop the files from its cache, but does not say where bytes came from.
     Unknown,
-    /// The system cannot be asked to forget files.
+    /// The system cannot drop files from its cache.
     Refused,
 }
 
 /// One epoch.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Epoch {
-    /// Samples delivered.
+    /// Number of samples delivered.
     pub(crate) samples: u64,
-    /// Samples left out because they could not be read or decoded.
+    /// Number of samples that could not be read or decoded.
     pub(crate) failed: u64,
-    /// From asking for the first batch to having the last.
+    /// Seconds from requesting the first batch to receiving the last.
     pub(crate) seconds: f64,
-    /// From asking for the first batch to having it.
+    /// Seconds from requesting the first batch to receiving it.
     pub(crate) first_batch_seconds: f64,
-    /// Stored bytes read.
+    /// Number of stored bytes read.
     pub(crate) bytes: u64,
     /// Processor time of all threads.
     pub(crate) cpu_seconds: f64,
-    /// The most memory resident during the epoch, if the system tells.
+    /// Largest resident memory during the epoch, if the system reports it.
     pub(crate) peak_resident_bytes: Option<u64>,
     /// Worker seconds by stage.
     pub(crate) stages: StageSeconds,
@@ -143,7 +143,7 @@ fn epoch(loader: &Loader, number: u64) -> Result<Epoch> {
         match batches.next_batch() {
             Ok(Some(batch)) => samples += batch.rows() as u64,
             Ok(None) => break,
-            // Nothing of the batch is left. The next one may be better; if none is, the epoch has no samples.
+            // No sample of the batch is left. The next one may have some; if none has, the epoch has no samples.
             Err(Error::TooManyBadSamples { .. }) => {}
             Err(error) => return Err(error),
         }

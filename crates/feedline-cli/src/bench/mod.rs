@@ -1,7 +1,7 @@
 //! `feedline bench`: measures loading.
 //!
-//! Each recipe runs its epochs with one loader. Before the first of them the data's files are dropped from the page
-//! cache, with nothing of them open or mapped; the others find them there.
+//! Each recipe runs its epochs with one loader. Before the first epoch the data's files are dropped from the page
+//! cache, while none of them is open or mapped; the other epochs are warm.
 
 mod copy;
 mod measure;
@@ -19,7 +19,7 @@ use copy::CopySpeed;
 use measure::{Run, Setup};
 use recipe::Recipe;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug)]
 struct Bench {
     setup: Setup,

@@ -1,4 +1,4 @@
-//! What is done with each sample.
+//! What to do with each sample.
 
 use feedline::{DType, DecodeMode, LoaderOptions, OnError, Shuffle, Transform};
 
@@ -16,7 +16,7 @@ pub(crate) enum Recipe {
 }
 
 impl Recipe {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Recipe::Raw => "raw",
@@ -26,7 +26,7 @@ impl Recipe {
         }
     }
 
-    /// What it does, in words.
+    /// Description.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Recipe::Raw => "undecoded bytes, shuffled",
@@ -36,7 +36,7 @@ impl Recipe {
         }
     }
 
-    /// The loader's settings. Bad samples are left out and counted: one broken file should not end a benchmark.
+    /// The loader's options. Bad samples are left out and counted: one broken file should not end a benchmark.
     pub(crate) fn options(self, images: &[String], batch_size: u64, workers: usize) -> LoaderOptions {
         let options = LoaderOptions::default()
             .with_batch_size(batch_size)

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! Prints measurements for people and for programs.
 
 use feedline_pixels::CpuLevel;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::args::BenchArgs;
 use crate::report::{Output, Table};
 use crate::{machine, units};
 
-/// Prints the table and what to make of it.
+/// Prints the table and its explanation.
 pub(crate) fn show(bench: &Bench, args: &BenchArgs, output: &mut Output) {
     let setup = &bench.setup;
     let size = units::bytes(setup.files.iter().map(|(_, bytes)| bytes).sum());
@@ -152,7 +152,7 @@ fn cache_note(bench: &Bench) -> String {
     .to_owned()
 }
 
-/// Everything, for programs.
+/// All measurements, for programs.
 pub(crate) fn document(bench: &Bench, args: &BenchArgs) -> Value {
     let setup = &bench.setup;
     let raw = raw_speed(bench);

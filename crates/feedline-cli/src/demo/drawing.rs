@@ -1,4 +1,4 @@
-//! Images out of nothing: soft colours, shapes and grain, of many sizes, the same on every machine.
+//! Draws images: soft colours, shapes and grain, of many sizes, the same on every machine.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use feedline_pixels::{Size, turbo};
 
 use crate::{interrupt, machine};
 
-/// What is drawn, one class each.
+/// Motifs, one class each.
 pub(super) const CLASSES: [&str; 4] = ["balls", "checks", "rings", "waves"];
 
-/// Draws `samples` images into class folders below `folder`, with all threads. Gives the bytes written.
+/// Draws `samples` images into class folders below `folder`, with all threads. Returns the bytes written.
 pub(super) fn draw_all(folder: &Path, samples: u64) -> Result<u64> {
     for class in CLASSES {
         let path = folder.join(class);
@@ -63,7 +63,7 @@ fn draw_one(folder: &Path, number: u64) -> Result<u64> {
     Ok(bytes.len() as u64)
 }
 
-/// What one image looks like.
+/// Parameters of one image.
 struct Drawing {
     class: usize,
     size: Size,
@@ -113,7 +113,7 @@ impl Drawing {
         pixels
     }
 
-    /// How much of the ink's colour is at this place, 0 to 1.
+    /// Share of the ink's colour at this place, 0 to 1.
     fn ink_at(&self, x: f32, y: f32) -> f32 {
         let (cos, sin) = self.turn;
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
@@ -130,11 +130,11 @@ impl Drawing {
     }
 }
 
-/// Numbers that look random (xorshift64*), the same everywhere.
+/// Pseudo-random numbers (xorshift64*), the same everywhere.
 struct Dice(u64);
 
 impl Dice {
-    /// From 0 up to 1.
+    /// A number in [0, 1).
     fn roll(&mut self) -> f32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

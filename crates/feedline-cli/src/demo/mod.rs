@@ -1,4 +1,4 @@
-//! `feedline demo`: the whole way from images to batches, on data it draws itself.
+//! `feedline demo`: everything from images to batches, on data that it draws itself.
 
 mod drawing;
 
@@ -22,7 +22,7 @@ const BATCH_SIZE: u64 = 64;
 pub(crate) fn run(args: &DemoArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     interrupt::watch();
     let place = Place::new(args.dir.as_deref())?;
-    output.line("feedline demo: from pictures on disk to batches for training");
+    output.line("feedline demo: from images on disk to batches for training");
     draw(&place.pictures(), args.samples, output)?;
     write_pack(&place, output)?;
     look(&place, output)?;
@@ -38,13 +38,13 @@ pub(crate) fn run(args: &DemoArgs, output: &mut Output) -> Result<ExitCode, Fail
     };
     output.line(format!("   {kept}"));
     output.line("");
-    output.line("With pictures of your own:");
+    output.line("With your own images:");
     output.line("   feedline pack /path/to/photos photos.pack");
     output.line("   feedline bench photos.pack");
     Ok(ExitCode::Ok)
 }
 
-/// Where the demo works. A temporary folder goes when this goes, also after an error or Ctrl-C.
+/// The working folder. A temporary folder is removed when this is dropped, also after an error or Ctrl-C.
 enum Place {
     Temporary(tempfile::TempDir),
     Kept(PathBuf),
@@ -76,11 +76,11 @@ impl Place {
     }
 
     fn pictures(&self) -> PathBuf {
-        self.folder().join("pictures")
+        self.folder().join("images")
     }
 
     fn pack(&self) -> PathBuf {
-        self.folder().join("pictures.pack")
+        self.folder().join("images.pack")
     }
 }
 
@@ -98,7 +98,7 @@ fn check_interrupt() -> Result<(), Failure> {
 }
 
 fn draw(folder: &Path, samples: u64, output: &mut Output) -> Result<(), Failure> {
-    step(output, 1, &format!("Draw {} in class folders", units::counted(samples, "JPEG picture")));
+    step(output, 1, &format!("Draw {} in class folders", units::counted(samples, "JPEG image")));
     let begun = Instant::now();
     let bytes = drawing::draw_all(folder, samples)?;
     check_interrupt()?;
@@ -109,7 +109,7 @@ fn draw(folder: &Path, samples: u64, output: &mut Output) -> Result<(), Failure>
 }
 
 fn write_pack(place: &Place, output: &mut Output) -> Result<(), Failure> {
-    step(output, 2, "Pack them: feedline pack pictures pictures.pack");
+    step(output, 2, "Pack them: feedline pack images images.pack");
     let source = Dataset::open(place.pictures().to_string_lossy())?;
     let options = PackSettings::default().options()?;
     let bar = Bar::new("packing", false);
@@ -124,7 +124,7 @@ fn write_pack(place: &Place, output: &mut Output) -> Result<(), Failure> {
 }
 
 fn look(place: &Place, output: &mut Output) -> Result<(), Failure> {
-    step(output, 3, "Look at the pack: feedline inspect pictures.pack");
+    step(output, 3, "Look at the pack: feedline inspect images.pack");
     output.line("");
     inspect::show(&Dataset::open(place.pack().to_string_lossy())?, 3, output);
     check_interrupt()

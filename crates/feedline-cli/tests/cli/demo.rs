@@ -20,6 +20,6 @@ fn keeps_its_data_where_asked() {
     let place = Place::new();
     let folder = place.path("demo");
     run(&["demo", "--samples", "8", "--dir", text(&folder)]).success();
-    run(&["verify", text(&folder.join("pictures.pack")), "--decode"]).success();
+    run(&["verify", text(&folder.join("images.pack")), "--decode"]).success();
     run(&["demo", "--samples", "8", "--dir", text(&folder)]).fails(2, &["not empty", "hint: "]);
 }

@@ -191,7 +191,7 @@ fn ctrl_c_stops_cleanly_and_the_same_command_goes_on() {
     assert!(temporary.is_none(), "{temporary:?}");
     run(&["inspect", text(&pack)]).fails(1, &["unfinished"]);
     let resumed = run(&args).success();
-    assert!(resumed.stderr().contains("going on with an unfinished pack"), "{resumed:?}");
+    assert!(resumed.stderr().contains("resuming an unfinished pack"), "{resumed:?}");
     run(&["verify", text(&pack)]).success();
     run(&["pack", text(&source), text(&whole), "--part-bytes", "6K", "--quiet"]).success();
     assert!(contents(&pack) == contents(&whole), "the resumed pack differs from an undisturbed one");
