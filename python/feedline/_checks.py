@@ -116,7 +116,7 @@ def flag(name: str, value: Any) -> bool:
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """One of these names."""
     if not isinstance(value, str) or value not in allowed:
-        raise OptionError(f"{name}: {shown(value)} is none of {', '.join(map(repr, allowed))}")
+        raise OptionError(f"{name}: {shown(value)} is not one of {', '.join(map(repr, allowed))}")
     return str(value)
 
 

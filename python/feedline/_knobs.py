@@ -55,7 +55,7 @@ def _shuffle(name: str, value: Any) -> bool | str:
     try:
         return flag(name, value)
     except OptionError:
-        raise OptionError(f"{name}: {shown(value)} is none of False, True, 'full', 'block'") from None
+        raise OptionError(f"{name}: {shown(value)} is not one of False, True, 'full', 'block'") from None
 
 
 def _sampler(name: str, value: Any) -> Any:

@@ -50,7 +50,7 @@ def check_schema(schema: Mapping[str, str] | None) -> dict[str, str]:
     given = mapping("schema", schema, "a dict of kinds by field, such as {'image': 'image'}")
     for name, kind in given.items():
         if not isinstance(kind, str) or kind not in KINDS:
-            raise OptionError(f"schema: {name!r} is {shown(kind)}, which is none of {', '.join(KINDS)}")
+            raise OptionError(f"schema: {name!r} is {shown(kind)}, which is not one of {', '.join(KINDS)}")
     return given
 
 
@@ -191,7 +191,7 @@ def _converter(kind: str, numbers: Mapping[str, int]) -> Callable[[Any], Any]:
         if isinstance(value, str):
             if value not in numbers:
                 known = ", ".join(numbers) or "there are no classes"
-                raise ValueError(f"{value!r} is none of the classes ({known})")
+                raise ValueError(f"{value!r} is not one of the classes ({known})")
             return numbers[value]
         return value.item() if hasattr(value, "item") else value
 

@@ -134,7 +134,7 @@ def _check(setup: Setup) -> None:
     if setup.cache is not None and setup.samples / setup.nodes > _MOST_CACHED:
         raise OptionError(f"cache: more than {_MOST_CACHED:,} samples on a node are not simulated; take fewer samples")
     if setup.shuffle not in _BUDGET:
-        raise OptionError(f"shuffle: {setup.shuffle!r} is none of {', '.join(_BUDGET)}")
+        raise OptionError(f"shuffle: {setup.shuffle!r} is not one of {', '.join(_BUDGET)}")
     for name in ("samples", "nodes", "ranks_per_node", "batch_size", "epochs", "bandwidth", "sample_bytes"):
         if not getattr(setup, name) > 0:
             raise OptionError(f"{name}: {getattr(setup, name)!r} is not above 0")

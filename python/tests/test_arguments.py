@@ -84,7 +84,7 @@ def test_an_error_names_knob_value_and_what_is_allowed(tiny):
         ({"seed": -1}, "seed: -1 is not a whole number between 0 and 18446744073709551615"),
         ({"drop_last": "no"}, "drop_last: 'no' is not True or False"),
         ({"fields": "image"}, "fields: 'image' is not a list of strings"),
-        ({"on_error": "ignore"}, "on_error: 'ignore' is none of 'raise', 'skip', 'replace'"),
+        ({"on_error": "ignore"}, "on_error: 'ignore' is not one of 'raise', 'skip', 'replace'"),
         ({"timeout": "3"}, "timeout: '3' is not a number"),
         ({"options": {"batch_size": 3}}, "options: {'batch_size': 3} is not a feedline.LoaderOptions"),
     ):

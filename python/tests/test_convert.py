@@ -171,7 +171,7 @@ def test_half_a_conversion_is_no_data_set(packed, tmp_path):
 
 
 def test_what_cannot_be_is_refused_beforehand(packed, tmp_path):
-    with pytest.raises(fl.OptionError, match="none of 'pack'"):
+    with pytest.raises(fl.OptionError, match="not one of 'pack'"):
         fl.convert(packed, tmp_path / "x", to="zip")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("x")

@@ -225,9 +225,9 @@ def test_map_gets_images_as_asked(tiny):
         "torch": {"torch (3, 8, 6) torch.float32"},
     }
     for bad, said in (
-        ({"map": describe, "as_": "jpeg"}, "as_='jpeg' is none of"),
+        ({"map": describe, "as_": "jpeg"}, "as_='jpeg' is not one of"),
         ({"map": 3}, "map: 3 cannot be called"),
-        ({"as_": "pil"}, "as_: .*there is none"),
+        ({"as_": "pil"}, "as_: .*there is no map="),
         ({"map": describe, "map_workers": "cats"}, "map_workers: 'cats'"),
         ({"map_workers": "threads"}, "map_workers: only for map="),
         ({"map": describe, "map_workers": "threads", "multiprocessing_context": "spawn"}, "functions run in threads"),

@@ -42,7 +42,7 @@ def test_paths_are_resolved_when_opened(folder, tmp_path, monkeypatch):
 def test_names_that_cannot_be_are_refused():
     with pytest.raises(fl.OptionError, match="uri: .* is not UTF-8"):
         fl.open(b"/tmp/\xff")
-    with pytest.raises(fl.OptionError, match="uri: a int is nothing"):
+    with pytest.raises(fl.OptionError, match="uri: a int cannot be opened"):
         fl.open(3)
     with pytest.raises(fl.OptionError, match="uri: 3 is a int, not a path"):
         fl.open([3])

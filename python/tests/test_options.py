@@ -609,7 +609,7 @@ def test_map(tiny):
     assert batch["axis"].tolist() == [0] * 4
     assert sorted(batch) == ["axis", "index", "mean", "process"]
     assert first(tiny, map=with_mean, as_="pil", num_workers=1)["axis"].tolist() == [2] * 4
-    with pytest.raises(fl.OptionError, match="as_='tiff' is none of"):
+    with pytest.raises(fl.OptionError, match="as_='tiff' is not one of"):
         fl.Loader(tiny, map=with_mean, as_="tiff")
 
 
@@ -627,7 +627,7 @@ def test_map_workers(tiny):
     knobs = {"map": with_mean, "num_workers": 1}
     assert first(tiny, map_workers="threads", **knobs)["process"][0] == os.getpid()
     assert first(tiny, map_workers="processes", **knobs)["process"][0] != os.getpid()
-    with pytest.raises(fl.OptionError, match="map_workers: 'fibres' is none of"):
+    with pytest.raises(fl.OptionError, match="map_workers: 'fibres' is not one of"):
         fl.Loader(tiny, map_workers="fibres", **knobs)
 
 

@@ -247,7 +247,7 @@ def test_what_cannot_be_is_refused(ds):
     for knobs, message in cases:
         with pytest.raises(fl.OptionError, match=message):
             fl.Loader(ds, decode="none", **knobs)
-    with pytest.raises(fl.OptionError, match="none of naive"):
+    with pytest.raises(fl.OptionError, match="not one of naive"):
         samplers.Mosaic([1], method="py3")
     with pytest.raises(fl.OptionError, match="divides the other"):
         samplers.Mosaic([9], num_canonical_nodes=2, nodes=3)

@@ -102,7 +102,7 @@ def test_arrays_and_tensors_are_images_where_the_schema_says_so(tmp_path):
     for index in range(3):
         assert np.array_equal(ds[index]["image"], pixels)
     assert np.array_equal(ds[3]["image"][:, :, 1], pixels[:, :, 0])
-    with pytest.raises(fl.DataError, match="row 0, field 'image': pixels of float32 that are no multiples"):
+    with pytest.raises(fl.DataError, match="row 0, field 'image': pixels of float32 that are not multiples"):
         packed([{"image": first.float() / 3}], tmp_path / "f", schema={"image": "image"})
     with pytest.raises(fl.DataError, match=r"an array of shape \(2, 3, 5\) is not an image"):
         packed([{"image": np.zeros((2, 3, 5), np.uint8)}], tmp_path / "s", schema={"image": "image"})
@@ -143,7 +143,7 @@ def test_classes(tmp_path):
     assert (ds.classes, ds["label"].tolist()) == (["dog", "cat"], [0, 1])
     ds = packed([{"label": 1}], tmp_path / "q", classes=["dog", "cat"])
     assert (ds.classes, ds[0]["label"]) == (["dog", "cat"], 1)
-    with pytest.raises(fl.DataError, match="row 1, field 'label': 'cat' is none of the classes"):
+    with pytest.raises(fl.DataError, match="row 1, field 'label': 'cat' is not one of the classes"):
         packed(rows, tmp_path / "r", classes=["dog"])
     with pytest.raises(fl.OptionError, match="classes: 'a' is there twice"):
         packed(rows, tmp_path / "r", classes=["a", "a"])
@@ -156,7 +156,7 @@ def test_kinds_are_found_after_missing_values_or_asked_for(tmp_path):
     assert [row["x"] for row in ds] == [None, "late"]
     with pytest.raises(fl.OptionError, match="schema: field 'x' is missing in all of the first 2"):
         packed([{"x": None}, {"x": None}], tmp_path / "q")
-    with pytest.raises(fl.OptionError, match="schema: 'x' is 'picture', which is none of"):
+    with pytest.raises(fl.OptionError, match="schema: 'x' is 'picture', which is not one of"):
         packed([{"x": 1}], tmp_path / "q", schema={"x": "picture"})
     with pytest.raises(fl.DataError, match="row 1, field 'x'"):
         packed([{"x": 1}, {"x": "one"}], tmp_path / "r")

@@ -53,7 +53,7 @@ fn refuse_unknown(to: &str) -> Result<(), Failure> {
     if convert_targets().contains(&to) {
         return Ok(());
     }
-    let reason = format!("'{to}' is none of pack, {}", convert_targets().join(", "));
+    let reason = format!("'{to}' is not one of pack, {}", convert_targets().join(", "));
     Err(feedline::Error::option("--to", reason).into())
 }
 

@@ -194,7 +194,7 @@ impl PyDataset {
     /// The same data set, packed below `folder` while it is read.
     fn cached(&self, py: Python<'_>, folder: &str, image: &str) -> PyResult<Self> {
         let image = serde_json::from_value(image.into())
-            .map_err(|_| PyValueError::new_err(format!("image: {image:?} is none of jpeg, as-is")))?;
+            .map_err(|_| PyValueError::new_err(format!("image: {image:?} is not one of jpeg, as-is")))?;
         let (dataset, folder) = (self.dataset.clone(), PathBuf::from(folder));
         interruptible(py, move || dataset.cached(&folder, image)).map(PyDataset::new)
     }

@@ -88,7 +88,7 @@ def call_of(where: str, function: Any, as_: str | None) -> Call:
     if not callable(function):
         raise OptionError(f"{where}: {shown(function)} cannot be called")
     if as_ is not None and (not isinstance(as_, str) or as_ not in FORMS):
-        raise OptionError(f"{where}: as_={shown(as_)} is none of {', '.join(map(repr, FORMS))}")
+        raise OptionError(f"{where}: as_={shown(as_)} is not one of {', '.join(map(repr, FORMS))}")
     parameters = _parameters(function)
     kind = _kind(function, parameters)
     if kind == "v2" and as_ == "numpy":

@@ -65,7 +65,7 @@ def _check_knobs(knobs: Mapping[str, Any], *, python: bool) -> None:
     if knobs["as_"] is not None and knobs["map"] is None:
         raise OptionError("as_: is the form of images for map=, and there is no map=; T.Python has its own as_=")
     if knobs["map_workers"] not in (None, "processes", "threads"):
-        raise OptionError(f"map_workers: {knobs['map_workers']!r} is none of None, 'processes', 'threads'")
+        raise OptionError(f"map_workers: {knobs['map_workers']!r} is not one of None, 'processes', 'threads'")
     if python and (isinstance(knobs["dtype"], Mapping) or knobs["mode"] not in (None, "RGB")):
         knob = "dtype" if isinstance(knobs["dtype"], Mapping) else "mode"
         raise OptionError(

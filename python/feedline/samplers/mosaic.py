@@ -54,7 +54,7 @@ class Mosaic(Order):
         shuffle: bool = True,
     ) -> None:
         if not isinstance(method, str) or method not in _METHODS:
-            raise OptionError(f"method: {shown(method)} is none of {', '.join(_METHODS)}")
+            raise OptionError(f"method: {shown(method)} is not one of {', '.join(_METHODS)}")
         many = 2**31
         nodes = whole("nodes", nodes, 1, many)
         default = 64 * nodes if method in ("py1s", "py2s") else nodes

@@ -54,7 +54,7 @@ def from_json(text: str | bytes) -> list[Transform]:
 def _from_spec(spec: Any) -> Transform:
     classes = _classes()
     if not isinstance(spec, dict) or spec.get("op") not in classes:
-        raise OptionError(f"from_json: {shown(spec)} is none of {', '.join(sorted(classes))}")
+        raise OptionError(f"from_json: {shown(spec)} is not one of {', '.join(sorted(classes))}")
     values = {name: value for name, value in spec.items() if name != "op"}
     name = str(spec["op"])
     if name == "Resize":

@@ -189,5 +189,5 @@ def batch_specs(ops: Sequence[Any]) -> list[dict[str, Any]]:
             found.append(op.to_spec())
         else:
             hint = " (call it: add parentheses)" if isinstance(op, type) else ""
-            raise OptionError(f"batch_transforms: {shown(op)} is none of T.MixUp, T.CutMix and the like{hint}")
+            raise OptionError(f"batch_transforms: {shown(op)} is not one of T.MixUp, T.CutMix and the like{hint}")
     return found

@@ -31,7 +31,7 @@ fn mistakes_are_named() {
     let pictures = place.pictures(4);
     let unknown = run(&["convert", text(&pictures), text(&place.path("x")), "--to", "zip"]);
     assert_eq!(unknown.code(), 2);
-    assert!(unknown.stderr().contains("none of pack, webdataset"), "{}", unknown.stderr());
+    assert!(unknown.stderr().contains("not one of pack, webdataset"), "{}", unknown.stderr());
     let full = place.path("full");
     fs::create_dir(&full).unwrap();
     fs::write(full.join("mine.txt"), "x").unwrap();

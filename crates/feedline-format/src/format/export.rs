@@ -132,7 +132,8 @@ pub(crate) fn exporter(name: &str, shard_bytes: Option<u64>) -> Result<Box<dyn E
         return Err(Error::option("shard_bytes", "must be at least 1"));
     }
     let found = EXPORTERS.iter().find(|(known, _)| *known == name);
-    let (_, make) = found
-        .ok_or_else(|| Error::option("to", format!("'{name}' is none of {}", export_names().join(", "))))?;
+    let (_, make) = found.ok_or_else(|| {
+        Error::option("to", format!("'{name}' is not one of {}", export_names().join(", ")))
+    })?;
     Ok(make(shard_bytes))
 }

@@ -343,8 +343,8 @@ fn probe(target: &Target, name: &str) -> Result<&'static Probe> {
     if name != "auto" {
         let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
         let probe = FORMATS.iter().find(|f| f.name == name);
-        let probe =
-            probe.ok_or_else(|| Error::option("format", format!("'{name}' is none of auto, {}", names())))?;
+        let probe = probe
+            .ok_or_else(|| Error::option("format", format!("'{name}' is not one of auto, {}", names())))?;
         return Ok(probe);
     }
     detect(target)

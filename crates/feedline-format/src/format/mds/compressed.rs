@@ -23,7 +23,7 @@ impl Codec {
             "gz" => Codec::Gzip,
             "snappy" => Codec::Snappy,
             "zstd" => Codec::Zstd,
-            _ => return Err(format!("compression '{text}' is none of br, bz2, gz, snappy, zstd")),
+            _ => return Err(format!("compression '{text}' is not one of br, bz2, gz, snappy, zstd")),
         })
     }
 

@@ -58,7 +58,7 @@ impl Encoding {
             "str" => Encoding::Text,
             "int" => Encoding::DecimalInt,
             "float" => Encoding::DecimalFloat,
-            _ => return Err(format!("type '{name}' is none of str, int, float")),
+            _ => return Err(format!("type '{name}' is not one of str, int, float")),
         })
     }
 

@@ -176,7 +176,7 @@ fn style(text: &ShardText) -> Result<Style, String> {
             Some(separator) if !separator.is_empty() => separated(separator),
             _ => return Err("it has no 'separator'".to_owned()),
         },
-        other => return Err(format!("its format '{other}' is none of mds, json, xsv, csv, tsv")),
+        other => return Err(format!("its format '{other}' is not one of mds, json, xsv, csv, tsv")),
     })
 }
 

@@ -174,7 +174,7 @@ impl Column {
             }
             let text = self.text(row);
             let number =
-                places.get(text).ok_or_else(|| format!("row {row}: '{text}' is none of the classes"))?;
+                places.get(text).ok_or_else(|| format!("row {row}: '{text}' is not one of the classes"))?;
             column.push_int(*number);
         }
         Ok(column)
