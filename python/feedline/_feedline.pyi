@@ -90,7 +90,7 @@ class Dataset:
 
 @final
 class ImageOps:
-    """A list of transforms for pixels at hand."""
+    """A list of transforms for decoded pixels."""
 
     def __new__(cls, name: str, spec: str, view: int, place: int, dtype: str, memory_format: str) -> ImageOps: ...
     def apply(
@@ -126,7 +126,7 @@ class Epoch:
 
 @final
 class PackProgress:
-    """How far packing is."""
+    """Progress of packing."""
 
     def __new__(cls) -> PackProgress: ...
     def done(self) -> tuple[int, int]: ...
@@ -173,30 +173,30 @@ def apply(
     dtype: str,
     memory_format: str,
 ) -> tuple[tuple[bytes, list[int]], str]:
-    """A list of transforms (JSON) on an image of red, green, blue bytes: elements, dimensions, and what was drawn."""
+    """Applies transforms (JSON) to an image of red, green, blue bytes: elements, dimensions, and what was drawn."""
 
 def replay(
     params: str, pixels: bytes, size: tuple[int, int], dtype: str, memory_format: str
 ) -> tuple[bytes, list[int]]:
-    """Does what an earlier run drew (JSON) to an image of the same size."""
+    """Repeats what an earlier run drew (JSON) on an image of the same size."""
 
 def draw_params(
     transforms: str, size: tuple[int, int], origin: tuple[int, int], samples: list[int], view: int = 0
 ) -> list[str]:
-    """What is drawn for images of one size, as JSON, one text per sample."""
+    """The parameters drawn for images of one size, as JSON, one text per sample."""
 
 def move_mask(
     params: str, mask: bytes, size: tuple[int, int], dtypes: tuple[str, str], fill: int
 ) -> tuple[bytes, list[int]]:
-    """Does to a mask what was drawn (JSON) for its image."""
+    """Applies what was drawn (JSON) for an image to its mask."""
 
 def move_boxes(
     params: str, boxes: list[tuple[float, float, float, float]], size: tuple[int, int], rules: str
 ) -> tuple[list[list[float]], list[int]]:
-    """Does to boxes what was drawn (JSON) for their image; those that are left, and which they were."""
+    """Applies what was drawn (JSON) for an image to its boxes; returns the remaining boxes and their indices."""
 
 def move_keypoints(params: str, values: list[float], each: int, size: tuple[int, int]) -> list[float]:
-    """Does to points of `each` numbers what was drawn (JSON) for their image."""
+    """Applies what was drawn (JSON) for an image to points of `each` numbers."""
 
 def transform_names() -> list[str]:
-    """Every transform the engine knows."""
+    """All transforms of the engine."""

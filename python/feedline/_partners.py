@@ -133,14 +133,14 @@ def _whole(numbers: Sequence[int]) -> np.ndarray[Any, Any]:
 
 def _coco(folder: Path, file: Path) -> tuple[list[dict[str, Any]], list[str] | None]:
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        categories = sorted(told.get("categories", []), key=lambda category: category["id"])
+        parsed = json.loads(file.read_text(encoding="utf-8"))
+        categories = sorted(parsed.get("categories", []), key=lambda category: category["id"])
         numbers = {category["id"]: number for number, category in enumerate(categories)}
         classes = [str(category["name"]) for category in categories]
-        by_image: dict[Any, list[dict[str, Any]]] = {image["id"]: [] for image in told["images"]}
-        for annotation in told["annotations"]:
+        by_image: dict[Any, list[dict[str, Any]]] = {image["id"]: [] for image in parsed["images"]}
+        for annotation in parsed["annotations"]:
             by_image[annotation["image_id"]].append(annotation)
-        rows = [_coco_row(folder, image, by_image[image["id"]], numbers) for image in told["images"]]
+        rows = [_coco_row(folder, image, by_image[image["id"]], numbers) for image in parsed["images"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"annotations: {file}: not COCO's annotations: {type(error).__name__} {error}") from error
     missing = [row["image"] for row in rows if not Path(row["image"]).is_file()]
@@ -174,8 +174,8 @@ def _voc(folder: Path, files: Mapping[str, str]) -> tuple[list[dict[str, Any]], 
     images = _files(folder, _IMAGES)
     _report("have no annotation", sorted(images.keys() - files.keys()))
     _report("annotate images that are not there", sorted(files.keys() - images.keys()))
-    told = {key: _voc_objects(files[key]) for key in sorted(images.keys() & files.keys())}
-    classes = sorted({name for objects in told.values() for name, _, _ in objects})
+    annotated_images = {key: _voc_objects(files[key]) for key in sorted(images.keys() & files.keys())}
+    classes = sorted({name for objects in annotated_images.values() for name, _, _ in objects})
     numbers = {name: number for number, name in enumerate(classes)}
     rows = [
         {
@@ -185,7 +185,7 @@ def _voc(folder: Path, files: Mapping[str, str]) -> tuple[list[dict[str, Any]], 
             "difficult": _whole([difficult for _, _, difficult in objects]),
             "key": key,
         }
-        for key, objects in told.items()
+        for key, objects in annotated_images.items()
     ]
     return rows, classes or None
 

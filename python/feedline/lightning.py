@@ -5,7 +5,7 @@ from feedline.lightning import DataModule
 
 data = DataModule(train="/data/train.pack", val="/data/val.pack", batch_size=256, transforms=ops,
                   eval_knobs={"transforms": val_ops})
-trainer.fit(model, data, ckpt_path="last")     # goes on at the very batch
+trainer.fit(model, data, ckpt_path="last")     # resumes at the exact batch
 ```
 
 A `Loader` given to `trainer.fit` works too, except for two things that the module handles: ranks exist only

@@ -85,7 +85,7 @@ def test_batch_size(tiny):
 
 @knob("drop_last")
 def test_drop_last(tiny):
-    """a last batch that is not full is left out, and `stats()` says how many samples that are"""
+    """a last batch that is not full is left out, and `stats()` counts its samples"""
     with fl.Loader(tiny, batch_size=8, drop_last=True, decode="none") as loader:
         assert [len(batch["index"]) for batch in loader] == [8, 8]
         assert loader.stats()["dropped_per_epoch"] == 4
@@ -116,7 +116,7 @@ def test_seed(tiny):
 
 @knob("sampler")
 def test_sampler(tiny):
-    """decides which samples come in which order; with `shuffle` it is refused"""
+    """determines which samples an epoch has, in which order; refused together with `shuffle`"""
     assert indices(tiny, sampler=[3, 1, 1]) == [[3, 1, 1]]
     assert len(indices(tiny, sampler=samplers.Weighted(range(20), 33), batch_size=33)[0]) == 33
     with pytest.raises(fl.OptionError, match="already gives the order"):
@@ -162,7 +162,7 @@ def test_num_workers(tiny):
 
 @knob("prefetch")
 def test_prefetch(tiny):
-    """this many batches are made ahead of the consumer, no more"""
+    """at most this many batches are prepared ahead of the consumer"""
     for ahead in (1, 3):
         with fl.Loader(tiny, batch_size=2, prefetch=ahead, num_workers=1, **CROP) as loader:
             running = iter(loader)
@@ -240,7 +240,7 @@ def test_output(tiny):
 
 @knob("device", "non_blocking")
 def test_device(tiny):
-    """torch tensors arrive there; another output is refused. On a CPU-only machine: `cpu` and `meta`"""
+    """device of the torch tensors; refused for other outputs. On a CPU-only machine: `cpu` and `meta`"""
     import torch
 
     for non_blocking in (True, False):
@@ -316,7 +316,7 @@ def glass(tmp_path):
 
 @knob("mode")
 def test_mode(glass):
-    """what the numbers of an image are; also by field"""
+    """kind of values of an image; also by field"""
     loader = {"dtype": "uint8", "transforms": [T.CenterCrop(2)]}
     assert first(glass, mode="L", **loader)["image"].shape == (1, 1, 2, 2)
     assert first(glass, mode={"image": "RGBA"}, **loader)["image"][0, :, 0, 0].tolist() == [200, 0, 0, 51]
@@ -330,7 +330,7 @@ def test_mode(glass):
 
 @knob("background")
 def test_background(glass):
-    """transparent pixels lie on this colour; without one their opacity is dropped"""
+    """colour behind transparent pixels; without one, opacity is dropped"""
     loader = {"dtype": "uint8", "transforms": [T.CenterCrop(2)]}
     assert first(glass, **loader)["image"][0, :, 0, 0].tolist() == [200, 0, 0]
     assert first(glass, background=(0, 100, 255), **loader)["image"][0, :, 0, 0].tolist() == [40, 80, 204]
@@ -342,7 +342,7 @@ def test_background(glass):
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("more", [{}, {"progressive": True}])
 def test_allow_truncated(tmp_path, monkeypatch, kind, more):
-    """JPEGs and PNGs that end early give Pillow's `LOAD_TRUNCATED_IMAGES` result; without it they are bad samples"""
+    """JPEGs and PNGs that end early are decoded as with `LOAD_TRUNCATED_IMAGES`; otherwise they are bad samples"""
     buffer = io.BytesIO()
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (64, 48, 3), dtype=np.uint8)).save(buffer, kind, **more)
     data = buffer.getvalue()[: len(buffer.getvalue()) * 2 // 3]
@@ -358,7 +358,7 @@ def test_allow_truncated(tmp_path, monkeypatch, kind, more):
 
 @knob("exif_transpose")
 def test_exif_transpose(glass):
-    """images are turned as their EXIF says, or left as they are stored"""
+    """images are rotated as their EXIF says, or left as stored"""
     assert first(glass, transforms=None)["image"][0].shape == (3, 6, 4)
     assert first(glass, transforms=None, exif_transpose=False)["image"][0].shape == (3, 4, 6)
 
@@ -377,7 +377,7 @@ def test_memory_format(tiny):
 
 @knob("missing")
 def test_missing():
-    """numbers that samples lack: 0 (NaN for floats) and `NAME.valid`, or NaN, or a bad sample"""
+    """missing numbers: 0 (NaN for floats) and `NAME.valid`, or NaN, or a bad sample"""
     dataset = fl.open(Path(__file__).parents[2] / "testdata/formats/parquet/missing.parquet")
     batch = first(dataset, transforms=None, batch_size=3)
     assert (batch["x"].tolist(), batch["x.valid"].tolist()) == ([1, 0, 3], [True, False, True])
@@ -393,7 +393,7 @@ def test_missing():
 
 @knob("timeout")
 def test_timeout(tmp_path):
-    """an error when no batch comes for this long; here from a pipe that nobody writes"""
+    """an error when no batch is ready for this long; tested with a pipe without a writer"""
     for number in range(3):
         Image.new("RGB", (8, 8)).save(tmp_path / f"{number}.jpg")
     dataset = fl.open(tmp_path)
@@ -452,7 +452,7 @@ def test_collate(tiny):
 
 @knob("cache_dir")
 def test_cache_dir(tiny, tmp_path):
-    """remote data are kept in this folder; refused for local data, which need no cache"""
+    """remote data are cached in this folder; refused for local data, which need no cache"""
     with pytest.raises(fl.OptionError, match=r"cache_dir: .*local data"):
         fl.Loader(tiny, cache_dir=tmp_path)
 
@@ -484,7 +484,7 @@ def test_memory_budget(tiny):
 
 @knob("persistent_workers")
 def test_persistent_workers(tiny):
-    """threads stay between epochs, or end with each"""
+    """threads are kept between epochs, or end with each"""
     for keep in (True, False):
         with fl.Loader(tiny, num_workers=2, persistent_workers=keep, decode="none") as loader:
             before = engine_threads()
@@ -495,7 +495,7 @@ def test_persistent_workers(tiny):
 
 @knob("auto_tune")
 def test_auto_tune(tiny):
-    """threads and read-ahead move from epoch to epoch within the limits; batches stay the same"""
+    """threads and prefetching are adjusted from epoch to epoch within the limits; batches stay the same"""
     knobs = {"batch_size": 2, "num_workers": 4, "prefetch": 1, "output": "numpy", **CROP}
     with fl.Loader(tiny, auto_tune=True, **knobs) as tuned, fl.Loader(tiny, **knobs) as plain:
         settings = set()
@@ -529,7 +529,7 @@ def fail_on_some(image):
 @knob("multiprocessing_context")
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_context(tiny, context):
-    """how the processes of `map` and `T.Python` start; results do not depend on it; refused where there are none"""
+    """how the processes of `map` and `T.Python` are started; results do not depend on it; refused without them"""
     knobs = {"multiprocessing_context": context, "num_workers": 2, "dtype": "uint8", "batch_size": 8, "shuffle": True}
     plain = {"dtype": "uint8", "batch_size": 8, "shuffle": True, "output": "numpy", **CROP}
     expected = [batch["image"].astype(np.int32) + 1000 for batch in fl.Loader(tiny, **plain)]
@@ -602,7 +602,7 @@ def with_mean(sample):
 
 @knob("map", "as_")
 def test_map(tiny):
-    """a function of every sample, a dict of its fields; images for it are `"numpy"`, `"pil"` or `"torch"`"""
+    """a function applied to every sample, a dict of its fields; its images are `"numpy"`, `"pil"` or `"torch"`"""
     plain = first(tiny, dtype="uint8")["image"]
     batch = first(tiny, map=with_mean, dtype="uint8", num_workers=1)
     assert np.allclose(batch["mean"], plain.mean(axis=(1, 2, 3)))
@@ -615,7 +615,7 @@ def test_map(tiny):
 
 @knob("batch_map")
 def test_batch_map(tiny):
-    """a function of every batch, in a thread ahead of the loop; what it gives is what the loop gets"""
+    """a function applied to every batch, in a thread ahead of the loop; the loop gets its result"""
     assert first(tiny, batch_map=lambda batch: batch["index"].sum()) == 6
     with pytest.raises(fl.OptionError, match="batch_map: 3 cannot be called"):
         fl.Loader(tiny, batch_map=3)
@@ -733,7 +733,7 @@ def test_batch_transforms(tiny):
 
 @knob("repeats")
 def test_repeats(tiny):
-    """each sample comes this many times in a row, with draws of its own; an epoch shows fewer samples"""
+    """each sample is repeated this many times in a row, each time with its own draws; an epoch has fewer samples"""
     knobs = {"batch_size": 4, "transforms": [T.RandomResizedCrop(8)], "output": "numpy", "shuffle": True}
     batches = list(fl.Loader(tiny, repeats=2, **knobs))
     index = np.concatenate([batch["index"] for batch in batches])
@@ -743,7 +743,7 @@ def test_repeats(tiny):
 
 @knob("return_params")
 def test_return_params(tiny):
-    """`batch["image.params"]` says what was drawn for each image; `T.replay` does it again"""
+    """`batch["image.params"]` contains what was drawn for each image; `T.replay` repeats it"""
     batch = next(iter(fl.Loader(tiny, transforms=[T.RandomResizedCrop(8)], return_params=True, output="numpy")))
     assert [params["actions"][0]["do"] for params in batch["image.params"]] == ["Crop"] * 20
 

@@ -290,7 +290,7 @@ pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>, locate: Option<Py<
             Python::attach(|py| {
                 let found =
                     locate.call1(py, (uris, options.clone(), split)).and_then(|found| found.extract(py));
-                found.map_err(|error| told(py, &uris[0], &error))
+                found.map_err(|error| as_cli_error(py, &uris[0], &error))
             })
         }));
     }
@@ -298,7 +298,7 @@ pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<String>, locate: Option<Py<
 }
 
 /// Turns a Python exception into an error for the command line.
-fn told(py: Python<'_>, uri: &str, error: &PyErr) -> feedline::Error {
+fn as_cli_error(py: Python<'_>, uri: &str, error: &PyErr) -> feedline::Error {
     let whole = error.value(py).to_string();
     if error.is_instance_of::<PyValueError>(py) {
         return feedline::Error::option("uri", whole.strip_prefix("uri: ").unwrap_or(&whole));

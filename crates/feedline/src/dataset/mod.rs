@@ -240,8 +240,8 @@ fn named(stored: Arc<dyn Format>, options: &OpenOptions, uri: &str) -> Result<Ar
 /// What the format left out, and what the source left out before it.
 fn problems(format: &dyn Format, target: &Target) -> Arc<[Error]> {
     let mut found = format.problems().to_vec();
-    let told: std::collections::HashSet<String> = found.iter().map(ToString::to_string).collect();
-    found.extend(target.source().left_out().into_iter().filter(|error| !told.contains(&error.to_string())));
+    let known: std::collections::HashSet<String> = found.iter().map(ToString::to_string).collect();
+    found.extend(target.source().left_out().into_iter().filter(|error| !known.contains(&error.to_string())));
     found.into()
 }
 
