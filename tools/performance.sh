@@ -16,7 +16,7 @@ quiet() { grep -vE '^ *(Compiling|Finished|Running|Blocking|Downloaded|Downloadi
 Made by \`tools/performance.sh\` on $(date -u +%Y-%m-%d): $model, $(nproc) CPUs, $(rustc --version),
 $(.venv/bin/python -c 'import platform, torch, torchvision, PIL; print("Python", platform.python_version(), "torch", torch.__version__, "torchvision", torchvision.__version__, "Pillow", PIL.__version__)'); load average at the start $(cut -d' ' -f1 /proc/loadavg).
 
-Machines are noisy: sides of a comparison take turns in one run, and the best round of each counts. Look at ratios, not at
+Machines are noisy: the sides of a comparison alternate in one run, and the best round of each counts. Compare ratios, not
 microseconds. Kernel times are CPU time of one thread.
 
 ## Decoding: \`make bench-decode DATA=...\`
@@ -29,7 +29,7 @@ TEXT
 
 ## Whole recipes, one thread
 
-From the JPEG's bytes to a normalised float32 tensor. "naive" is libjpeg-turbo for the whole picture, crop,
+From the JPEG's bytes to a normalised float32 tensor. "naive" is libjpeg-turbo for the whole image, crop,
 `fast_image_resize`, normalise. "train" is RandomResizedCrop 224 + flip, "validation" Resize 256 + CenterCrop 224. "fast" is
 `decode="fast"` (DCT scaling).
 
