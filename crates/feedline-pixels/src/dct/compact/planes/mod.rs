@@ -8,8 +8,10 @@
 //! | D | 4 bits: the diagonal (row + column) of the last coefficient that is not zero |
 //! | F | 2 bits, only if the header says so: diagonals up to 0 (none), 1, 2 or 4 have no zero |
 //! | A | which coefficients are not zero, for those in D's triangle and outside F's |
-//! | X1, E1, X2, E2, … | of those that have at least t bits: whether they have more (Xt); their sign (E1), or magnitude
-//! bit t − 2 (Et) |
+//! | Xt (X1, X2, …) | of those that have at least t bits: whether they have more |
+//! | Et (E1, E2, …) | of those that have at least t bits: their sign (E1), or magnitude bit t − 2 |
+//!
+//! The order is X1, E1, X2, E2, …
 //!
 //! The DC coefficient counts as zero here. There are streams as long as a coefficient has at least t bits, at most 11.
 //!
