@@ -73,7 +73,7 @@ class ProcessPlace(Place):
         try:
             return self._ask(epoch, rows)
         except (EOFError, OSError):
-            self._mourn()
+            self._reap()
         return [self._stubborn(epoch, row, tries=1 if len(rows) == 1 else 0) for row in rows]
 
     def _stubborn(self, epoch: int, row: dict[str, Any], tries: int) -> Any:
@@ -82,7 +82,7 @@ class ProcessPlace(Place):
             try:
                 return self._ask(epoch, [row])[0]
             except (EOFError, OSError):  # noqa: PERF203 - each try is a process
-                why = self._mourn()
+                why = self._reap()
                 tries += 1
         return Bad(None, f"the function ended its worker process {tries} times ({why})")
 
@@ -102,12 +102,12 @@ class ProcessPlace(Place):
                     worker.channel.hang_up()
                 refusal = worker.channel.receive()
             except (EOFError, OSError) as error:
-                why = self._mourn()
+                why = self._reap()
                 if attempt == STARTS - 1:
                     raise OptionError(f"map_workers: worker processes end while they start ({why})") from error
                 continue
             if refusal is not None:
-                self._mourn()
+                self._reap()
                 hint = (
                     "hint: its module must be importable, or be the script itself; map_workers='threads' needs neither"
                 )
@@ -115,7 +115,7 @@ class ProcessPlace(Place):
             return worker
         raise AssertionError
 
-    def _mourn(self) -> str:
+    def _reap(self) -> str:
         """Cleans up after a process that has ended, and returns how it ended."""
         with self._lock:
             worker, self._worker = self._worker, None
@@ -159,7 +159,7 @@ class Crew:
         self._starter = starter
         self._process = os.getpid()
         self._threads = [
-            threading.Thread(target=_live, args=(self._work, own), name=f"feedline-python-{number}", daemon=True)
+            threading.Thread(target=_thread_main, args=(self._work, own), name=f"feedline-python-{number}", daemon=True)
             for number, own in enumerate(self._places)
         ]
         for thread in self._threads:
@@ -195,7 +195,7 @@ class Crew:
                 thread.join(max(0.0, until - time.monotonic()))
 
 
-def _live(work: queue.SimpleQueue[Callable[[Place], None] | None], place: Place) -> None:
+def _thread_main(work: queue.SimpleQueue[Callable[[Place], None] | None], place: Place) -> None:
     """Main loop of one thread."""
     while (task := work.get()) is not None:
         try:

@@ -72,7 +72,7 @@ class Starter:
 
     def _fork(self, channel: Channel, numbers: tuple[int, ...]) -> int:
         flush()
-        with _deaf():
+        with _interrupts_blocked():
             pid = os.fork()
             if pid == 0:
                 quiet()
@@ -181,7 +181,7 @@ def _forked_status(pid: int, *, kill: bool) -> int | None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """A process started inside ignores Ctrl-C until it decides otherwise."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -199,6 +199,6 @@ def _python(numbers: tuple[int, ...], *, server: bool) -> subprocess.Popen[bytes
         f"from feedline._callback.worker import main; main({list(numbers)!r}, server={server})"
     )
     flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
-    with _deaf():
+    with _interrupts_blocked():
         command = [sys.executable, *flags, "-c", code]
         return subprocess.Popen(command, pass_fds=numbers, stdin=subprocess.DEVNULL)  # noqa: S603 - our own code

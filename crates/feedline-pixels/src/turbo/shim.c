@@ -11,7 +11,7 @@
 #include <jerror.h>
 
 #define FEEDLINE_MESSAGE 200
-/* A progressive file may hold any number of scans, each a pass over all coefficients: past this many it is an attack. */
+/* A progressive file may have any number of scans, each a pass over all coefficients: more than this are an attack. */
 #define FEEDLINE_MAX_SCANS 1000
 
 enum { FEEDLINE_OK = 0, FEEDLINE_TRUNCATED = 1, FEEDLINE_CORRUPT = 2, FEEDLINE_UNSUPPORTED = 3, FEEDLINE_MISUSE = 4,
@@ -210,7 +210,7 @@ int feedline_turbo_header(const uint8_t *bytes, size_t length, feedline_header *
 
 /* ---- Decode ---- */
 
-/* Pillow's way from Adobe's inverted CMYK to RGB: what is stored is 255 - ink. */
+/* Pillow's conversion of Adobe's inverted CMYK to RGB: the stored value is 255 - ink. */
 static uint8_t ink(unsigned stored, unsigned white)
 {
   unsigned product = (255 - stored) * white + 128;
@@ -251,7 +251,7 @@ static void set_parameters(j_decompress_ptr info, const feedline_request *reques
   info->do_block_smoothing = TRUE;
   info->scale_num = request->scale;
   info->scale_denom = 8;
-  /* Lossless files allow no conversion at all, so grey and RGB come as they are and are spread by copy_row. */
+  /* Lossless files allow no conversion, so grey and RGB are not converted here; copy_row expands them. */
   if (info->num_components == 4) {
     info->out_color_space = JCS_CMYK;
   } else if (info->jpeg_color_space == JCS_GRAYSCALE || info->jpeg_color_space == JCS_RGB) {
