@@ -52,6 +52,7 @@ test-frameworks: setup-test build ## With Lightning, Hugging Face, JAX, Keras, R
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	tools/check_features.sh
 	$(BIN)/ruff format --check python tools benchmarks examples
 	$(BIN)/ruff check python tools benchmarks examples
 	$(BIN)/mypy

@@ -5,6 +5,9 @@
 //! Users depend on the crate `feedline`, which re-exports what they need. This crate is separate because it is large,
 //! has nothing to do with pixels, batches or threads, and is built once while the engine above it changes.
 
+// What formats share has no user in a build without them.
+#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports))]
+
 /// Writes the `with_…` setters of an options struct. Such structs are `#[non_exhaustive]`, so a new option breaks no
 /// caller.
 #[doc(hidden)]

@@ -45,7 +45,7 @@ pub use blur::Gaussian;
 pub use clahe::Clahe;
 pub use colour::{RowOp, Table};
 pub use cpu::CpuLevel;
-pub use decode::{Codec, Decoder, Header, Mode, check_amount, probe, sniff};
+pub use decode::{Codec, Decoder, ImageHeader, Mode, check_amount, probe, sniff};
 pub use effect::{Effect, Overlay};
 pub use error::{Error, Result};
 pub use filter2d::Kernel;

@@ -49,6 +49,19 @@
 //! The root has what most programs need; the rest is in the modules, one for each stage. Nothing here is `async`.
 //! Inside an asynchronous program, call feedline from a thread that may block, such as tokio's `spawn_blocking`;
 //! waiting never uses the program's own runtime.
+//!
+//! # Cargo features
+//!
+//! All but the last two lines are on by default. With `default-features = false`, packs, image folders, tables (CSV, JSON
+//! lines), JPEG, PNG, BMP, QOI and the portable maps are left; anything else is refused by name.
+//!
+//! | features | what they bring |
+//! |---|---|
+//! | `remote` | S3 and its kin, Google Cloud Storage, Azure, http(s) |
+//! | `array-record`, `arrow`, `beton`, `hdf5`, `litdata`, `lmdb`, `mds`, `npy`, `parquet`, `recordio`, `slipcache`, `tbl`, `tfrecord`, `webdataset`, `zarr`, `zip` | formats of other systems |
+//! | `gif`, `tiff`, `webp` | image codecs |
+//! | `ndarray` | columns as `ndarray` views |
+//! | `jpeg-xl`, `jpeg-2000` | image codecs whose pixels do not yet equal those of the reference libraries |
 
 pub mod apply;
 pub mod batch;

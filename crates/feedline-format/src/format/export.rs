@@ -114,11 +114,11 @@ type Make = fn(Option<u64>) -> Box<dyn Exporter>;
 /// Every system that can be written.
 #[rustfmt::skip] // one line each
 static EXPORTERS: &[(&str, Make)] = &[
-    ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
-    ("beton", super::beton::BetonExporter::make),
-    ("mds", super::mds::MdsExporter::make),
-    ("litdata", super::litdata::LitDataExporter::make),
-    ("parquet", super::parquet::ParquetExporter::make),
+    #[cfg(feature = "webdataset")] ("webdataset", |bytes| Box::new(super::webdataset::WebDatasetExporter::new(bytes))),
+    #[cfg(feature = "beton")] ("beton", super::beton::BetonExporter::make),
+    #[cfg(feature = "mds")] ("mds", super::mds::MdsExporter::make),
+    #[cfg(feature = "litdata")] ("litdata", super::litdata::LitDataExporter::make),
+    #[cfg(feature = "parquet")] ("parquet", super::parquet::ParquetExporter::make),
 ];
 
 /// Names of the exporters.

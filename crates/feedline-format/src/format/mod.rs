@@ -9,11 +9,16 @@
 //! errors name the file, the sample and the offset. A format does not decode images, does not know batches or order,
 //! and never panics on bad input.
 
+#[cfg(feature = "array-record")]
 mod array_record;
+#[cfg(feature = "npy")]
 mod arrays;
+#[cfg(feature = "arrow")]
 mod arrow;
+#[cfg(feature = "beton")]
 mod beton;
 mod bounds;
+#[cfg(feature = "arrow-columns")]
 mod columns;
 #[cfg(test)]
 mod conformance;
@@ -21,35 +26,47 @@ mod convert;
 mod export;
 mod extents;
 mod folder;
+#[cfg(feature = "hdf5")]
 mod hdf5;
 mod index;
+#[cfg(feature = "litdata")]
 mod litdata;
+#[cfg(feature = "lmdb")]
 mod lmdb;
+mod lru_cache;
+#[cfg(feature = "mds")]
 mod mds;
 mod npy;
 mod open_objects;
 mod original;
 mod pack;
 mod parallel;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod parts;
 mod plain;
 mod quiet;
-mod recent;
+#[cfg(feature = "recordio")]
 mod recordio;
 mod rows;
 mod saved_index;
+#[cfg(feature = "slipcache")]
 mod slipcache;
 mod sniff;
 mod splits;
 mod stream;
 mod table;
+#[cfg(feature = "tbl")]
 mod tbl;
+#[cfg(feature = "tfrecord")]
 mod tfrecord;
+#[cfg(feature = "webdataset")]
 mod webdataset;
 mod whole_file;
 mod wrap;
+#[cfg(feature = "zarr")]
 mod zarr;
+#[cfg(feature = "zip")]
 mod zip;
 
 use std::collections::BTreeMap;
@@ -120,7 +137,7 @@ pub trait Format: Index + Extents + Send + Sync + Debug {
 /// prefetched and cached copies are discarded first.
 pub fn read(format: &dyn Format, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
     match format.read(sample, fields, into) {
-        Err(error) if doubt(format, sample, fields, &error) => format.read(sample, fields, into),
+        Err(error) if forget_damaged(format, sample, fields, &error) => format.read(sample, fields, into),
         read => read,
     }
 }
@@ -129,13 +146,15 @@ pub fn read(format: &dyn Format, sample: u64, fields: &FieldSet, into: &mut Samp
 pub fn read_bytes(format: &dyn Format, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
     let only = || FieldSet::only(format.schema().fields.len(), [field]);
     match format.read_bytes(sample, field, into) {
-        Err(error) if doubt(format, sample, &only(), &error) => format.read_bytes(sample, field, into),
+        Err(error) if forget_damaged(format, sample, &only(), &error) => {
+            format.read_bytes(sample, field, into)
+        }
         read => read,
     }
 }
 
 /// Whether the bytes may have been damaged in transfer; if so, sources forget the sample's bytes.
-fn doubt(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> bool {
+fn forget_damaged(format: &dyn Format, sample: u64, fields: &FieldSet, error: &Error) -> bool {
     let Error::Data { location, .. } = error else { return false };
     if !format.is_remote() {
         return false;
@@ -269,22 +288,22 @@ pub(crate) struct Probe {
 #[rustfmt::skip] // one line each
 pub(crate) static FORMATS: &[Probe] = &[
     pack::PROBE,
-    beton::PROBE,
-    mds::PROBE,
-    litdata::PROBE,
-    arrow::PROBE,
-    parquet::PROBE,
-    slipcache::PROBE,
-    tbl::PROBE,
-    tfrecord::PROBE,
-    recordio::PROBE,
-    lmdb::PROBE,
-    webdataset::PROBE,
-    zip::PROBE,
-    arrays::PROBE,
-    hdf5::PROBE,
-    zarr::PROBE,
-    array_record::PROBE,
+    #[cfg(feature = "beton")] beton::PROBE,
+    #[cfg(feature = "mds")] mds::PROBE,
+    #[cfg(feature = "litdata")] litdata::PROBE,
+    #[cfg(feature = "arrow")] arrow::PROBE,
+    #[cfg(feature = "parquet")] parquet::PROBE,
+    #[cfg(feature = "slipcache")] slipcache::PROBE,
+    #[cfg(feature = "tbl")] tbl::PROBE,
+    #[cfg(feature = "tfrecord")] tfrecord::PROBE,
+    #[cfg(feature = "recordio")] recordio::PROBE,
+    #[cfg(feature = "lmdb")] lmdb::PROBE,
+    #[cfg(feature = "webdataset")] webdataset::PROBE,
+    #[cfg(feature = "zip")] zip::PROBE,
+    #[cfg(feature = "npy")] arrays::PROBE,
+    #[cfg(feature = "hdf5")] hdf5::PROBE,
+    #[cfg(feature = "zarr")] zarr::PROBE,
+    #[cfg(feature = "array-record")] array_record::PROBE,
     table::PROBE,
     table::FILES,
     folder::PROBE,

@@ -9,7 +9,7 @@ use crate::sample::{DType, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, Sampl
 
 /// The value that a row becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Becomes {
+pub(super) enum RowValue {
     Int,
     Float,
     Array,
@@ -21,16 +21,16 @@ pub(super) enum Becomes {
     },
 }
 
-impl Becomes {
+impl RowValue {
     /// The value for rows with this header, or for `kind` if it is given.
     pub(super) fn new(header: &RowHeader, kind: Option<Kind>) -> Result<Self, String> {
         let whole = !matches!(header.dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
         let single = header.sides().is_empty();
         let real = matches!(header.dtype, DType::F32 | DType::F64);
         match kind {
-            None | Some(Kind::Int) if single && whole => Ok(Becomes::Int),
-            None | Some(Kind::Float) if single && real => Ok(Becomes::Float),
-            None | Some(Kind::Array) => Ok(Becomes::Array),
+            None | Some(Kind::Int) if single && whole => Ok(RowValue::Int),
+            None | Some(Kind::Float) if single && real => Ok(RowValue::Float),
+            None | Some(Kind::Array) => Ok(RowValue::Array),
             Some(Kind::Image) => as_image(header),
             Some(kind) => {
                 Err(format!("rows of {} of shape {:?} are not {kind:?}", header.dtype.name(), header.sides()))
@@ -40,15 +40,15 @@ impl Becomes {
 
     pub(super) fn kind(self) -> Kind {
         match self {
-            Becomes::Int => Kind::Int,
-            Becomes::Float => Kind::Float,
-            Becomes::Array => Kind::Array,
-            Becomes::Image { .. } => Kind::Image,
+            RowValue::Int => Kind::Int,
+            RowValue::Float => Kind::Float,
+            RowValue::Array => Kind::Array,
+            RowValue::Image { .. } => Kind::Image,
         }
     }
 
     pub(super) fn image_meta(self) -> Option<ImageMeta> {
-        let Becomes::Image { height, width, .. } = self else { return None };
+        let RowValue::Image { height, width, .. } = self else { return None };
         Some(ImageMeta { encoding: ImageEncoding::Rgb, width, height, channels: 3, orientation: 1 })
     }
 
@@ -60,9 +60,9 @@ impl Becomes {
         into: &mut SampleBuffer,
     ) -> Result<Value, String> {
         Ok(match self {
-            Becomes::Int => Value::Int(header.int(into.bytes(&range))?),
-            Becomes::Float => Value::Float(header.float(into.bytes_mut(&range))),
-            Becomes::Array => {
+            RowValue::Int => Value::Int(header.int(into.bytes(&range))?),
+            RowValue::Float => Value::Float(header.float(into.bytes_mut(&range))),
+            RowValue::Array => {
                 header.to_little_endian(into.bytes_mut(&range));
                 let mut shape = [0; MAX_DIMENSIONS];
                 let sides = header.sides();
@@ -70,8 +70,8 @@ impl Becomes {
                 let dimensions = sides.len() as u8;
                 Value::Array { dtype: header.dtype, dimensions, shape, bytes: range }
             }
-            Becomes::Image { grey, .. } => {
-                let bytes = if grey { three_times(range, into) } else { range };
+            RowValue::Image { grey, .. } => {
+                let bytes = if grey { grey_to_rgb(range, into) } else { range };
                 let meta = self.image_meta().unwrap_or(ImageMeta::UNKNOWN);
                 Value::Image { index: bytes.end..bytes.end, bytes, meta }
             }
@@ -80,7 +80,7 @@ impl Becomes {
 }
 
 /// Grey pixels as red, green and blue.
-fn three_times(grey: Range<usize>, into: &mut SampleBuffer) -> Range<usize> {
+fn grey_to_rgb(grey: Range<usize>, into: &mut SampleBuffer) -> Range<usize> {
     let pixels = into.bytes(&grey).to_vec();
     let (range, room) = into.reserve(pixels.len() * 3);
     for (three, pixel) in room.chunks_exact_mut(3).zip(pixels) {
@@ -89,7 +89,7 @@ fn three_times(grey: Range<usize>, into: &mut SampleBuffer) -> Range<usize> {
     range
 }
 
-fn as_image(header: &RowHeader) -> Result<Becomes, String> {
+fn as_image(header: &RowHeader) -> Result<RowValue, String> {
     let side = |side: u64| u32::try_from(side).ok().filter(|side| *side > 0);
     let (sides, grey) = match *header.sides() {
         [height, width, 3] => ((side(height), side(width)), false),
@@ -98,7 +98,7 @@ fn as_image(header: &RowHeader) -> Result<Becomes, String> {
     };
     match sides {
         (Some(height), Some(width)) if header.dtype == DType::U8 => {
-            Ok(Becomes::Image { height, width, grey })
+            Ok(RowValue::Image { height, width, grey })
         }
         _ => Err(format!(
             "an image is uint8 of shape (height, width, 3) or (height, width), not {} of shape {:?}",

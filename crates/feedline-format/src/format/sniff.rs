@@ -1,4 +1,11 @@
-//! Detects images by their first bytes, for containers that have a type for bytes but none for images.
+//! Detects images by their first bytes, for containers that have a type for bytes but none for images. Compares endings of
+//! names.
+
+/// Whether `name` ends in `ending`, in capital or small letters.
+pub(super) fn has_ending(name: &str, ending: &str) -> bool {
+    let start = name.len().wrapping_sub(ending.len());
+    name.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(ending))
+}
 
 /// Whether `bytes` begin like an image file that can be decoded.
 pub(super) fn is_image(bytes: &[u8]) -> bool {

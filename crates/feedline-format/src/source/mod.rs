@@ -14,6 +14,7 @@ mod local;
 mod memory;
 mod mmap;
 pub(crate) mod private;
+#[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
 mod remote;
 mod sink;
 mod uri;
@@ -36,6 +37,7 @@ pub use local::LocalSource;
 pub use memory::MemorySource;
 pub(crate) use mmap::{Mapping, advise_huge, hold_own};
 pub use private::is_own;
+#[cfg(feature = "remote")]
 pub use remote::RemoteSource;
 #[cfg(test)]
 pub(crate) use sink::FolderSink;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory::{self, SharedMemory};
-use super::{RemoteSource, Source, Storage, cache_root};
+use super::{Source, Storage, cache_root, remote};
 use crate::error::{Error, Result};
 
 /// The writing side of a [`Source`]: an object is stored whole, under its final name, or not at all. Storing a name
@@ -58,7 +58,7 @@ pub(crate) fn open_sink(uri: &str, storage: &Storage) -> Result<Arc<dyn Sink>> {
             refuse_options(uri, storage)?;
             Ok(Arc::new(SharedMemory::new(key)))
         }
-        None => Ok(Arc::new(RemoteSource::open_uri(uri, storage)?)),
+        None => remote::sink_at(uri, storage),
     }
 }
 

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory::{self, SharedMemory};
-use super::remote::{Address, RemoteSource, Scheme, bytes, seconds};
-use super::{CachedSource, LocalSource, Source, Storage};
+use super::{LocalSource, Source, Storage, remote};
 use crate::error::{Error, Location, Result};
 
 /// What a uri refers to.
@@ -37,11 +36,11 @@ const MAX_EXPANSION: usize = 1_000_000;
 
 /// Finds what the uris refer to. Patterns are expanded in the given order, each sorted by name.
 pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
-    let remote = uris.iter().filter(|uri| Scheme::of(uri).is_some()).count();
-    if remote > 0 && remote == uris.len() {
-        return resolve_remote(uris, storage);
+    let far = uris.iter().filter(|uri| remote::is_remote(uri)).count();
+    if far > 0 && far == uris.len() {
+        return remote::resolve(uris, storage);
     }
-    if remote > 0 {
+    if far > 0 {
         let reason = "local and remote data are mixed; open them one by one and join them with concat";
         return Err(Error::option("uri", reason));
     }
@@ -90,9 +89,9 @@ const WHOLE: [&str; 7] = [".zip", ".npz", ".npy", ".csv", ".tsv", ".jsonl", ".nd
 /// Splits the uris into several data sets: folders, or files that are each one. `None` if the uris are one data set.
 pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
     let whole = |name: &str| WHOLE.iter().any(|ending| name.to_ascii_lowercase().ends_with(ending));
-    let far = |uri: &&String| Scheme::of(uri).is_some() || memory::key(uri).is_some();
-    let remote = uris.iter().filter(far).count();
-    if remote > 0 {
+    let far = |uri: &&String| remote::is_remote(uri) || memory::key(uri).is_some();
+    let far = uris.iter().filter(far).count();
+    if far > 0 {
         let mut plain = Vec::new();
         for uri in uris {
             plain.extend(braces(uri)?);
@@ -100,7 +99,7 @@ pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
         let last =
             |uri: &str| uri.split('?').next().and_then(|u| u.rsplit('/').next()).unwrap_or("").to_owned();
         let alone = |uri: &String| !last(uri).contains(['.', '*', '[']) || whole(&last(uri));
-        return Ok((remote == uris.len() && plain.len() > 1 && plain.iter().any(alone)).then_some(plain));
+        return Ok((far == uris.len() && plain.len() > 1 && plain.iter().any(alone)).then_some(plain));
     }
     let mut paths = Vec::new();
     for uri in uris {
@@ -119,10 +118,8 @@ pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
 
 /// Opens a folder or prefix in which files are found by name.
 pub(crate) fn folder_at(uri: &str, storage: &Storage) -> Result<Arc<dyn Source>> {
-    if Scheme::of(uri).is_some() {
-        let mut address = Address::parse(uri)?;
-        address.folder = true;
-        return with_cache(RemoteSource::new(address, storage)?, storage);
+    if remote::is_remote(uri) {
+        return remote::folder_at(uri, storage);
     }
     Ok(Arc::new(LocalSource::new(local_path(&absolute(uri))?)))
 }
@@ -155,26 +152,6 @@ fn refuse_for_local(storage: &Storage) -> Result<()> {
         return Err(Error::option("storage_options", "local data take none; leave them out"));
     }
     Ok(())
-}
-
-fn resolve_remote(uris: &[String], storage: &Storage) -> Result<Target> {
-    let mut found: Vec<Address> = Vec::new();
-    for uri in uris {
-        for plain in braces(uri)? {
-            expand_remote(&plain, storage, &mut found)?;
-        }
-    }
-    match found.as_slice() {
-        [] => Err(Error::option("uri", "nothing to open: the list is empty")),
-        [only] => {
-            let remote = RemoteSource::new(only.clone(), storage)?.remembering();
-            if is_folder(only, &remote)? {
-                return Ok(Target::Folder(with_cache(remote, storage)?));
-            }
-            remote_objects(&found, storage)
-        }
-        several => remote_objects(several, storage),
-    }
 }
 
 /// Resolves `memory://` names of this process: one folder, or objects.
@@ -214,79 +191,6 @@ fn matching(source: &dyn Source, pattern: &str, uri: &str) -> Result<Vec<String>
         return Err(Error::data(Location::new(uri), "no object matches this pattern"));
     }
     Ok(names)
-}
-
-/// Wraps the source in the disk cache, if there is one.
-fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>> {
-    let remote: Arc<dyn Source> = Arc::new(remote);
-    let Some(folder) = &storage.cache_dir else { return Ok(remote) };
-    let limit = storage.options.get("cache_bytes").map(|value| bytes("cache_bytes", value)).transpose()?;
-    let patience =
-        storage.options.get("cache_lock_timeout").map(|value| seconds("cache_lock_timeout", value));
-    Ok(Arc::new(CachedSource::with_patience(remote, folder, limit, patience.transpose()?)?))
-}
-
-/// Whether an address is a folder, i.e. whether something exists below it. A web server cannot list, and neither can
-/// a user without permission to list: there, a name with a dot is a file.
-fn is_folder(address: &Address, remote: &RemoteSource) -> Result<bool> {
-    if address.folder {
-        return Ok(true);
-    }
-    let looks_like_a_file = address.key.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    if address.scheme == Scheme::Http {
-        return Ok(!looks_like_a_file);
-    }
-    match remote.is_folder() {
-        Err(Error::Storage { source, .. })
-            if looks_like_a_file && source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
-            Ok(false)
-        }
-        found => found,
-    }
-}
-
-/// Expands `*` and `?`: lists the folder before the first of them and keeps the names that match.
-fn expand_remote(uri: &str, storage: &Storage, found: &mut Vec<Address>) -> Result<()> {
-    let address = Address::parse(uri)?;
-    let Some(star) = address.key.find(['*', '?', '[']) else {
-        found.push(address);
-        return Ok(());
-    };
-    let pattern = glob::Pattern::new(&address.key)
-        .map_err(|e| Error::option("uri", format!("bad pattern {uri}: {e}")))?;
-    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
-    let folder = address.key[..star].rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let whole = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-    let listed = RemoteSource::new(address.with_key(&*folder), storage)?.list("")?;
-    let mut keys: Vec<String> = listed.entries.iter().map(|entry| whole(&entry.name)).collect();
-    keys.retain(|key| pattern.matches_with(key, options));
-    if keys.is_empty() {
-        return Err(Error::data(Location::new(uri), "no object matches this pattern"));
-    }
-    keys.sort();
-    found.extend(keys.into_iter().map(|key| address.with_key(key)));
-    Ok(())
-}
-
-/// Converts all addresses to names below their deepest common folder.
-fn remote_objects(addresses: &[Address], storage: &Storage) -> Result<Target> {
-    let first = &addresses[0];
-    if let Some(other) = addresses.iter().find(|other| !first.same_root(other)) {
-        let reason = format!(
-            "{} and {} are in different buckets or on different servers; open them one by one and join them with concat",
-            first.uri(),
-            other.uri()
-        );
-        return Err(Error::option("uri", reason));
-    }
-    let paths: Vec<PathBuf> = addresses.iter().map(|address| PathBuf::from(&address.key)).collect();
-    let root = common_folder(&paths);
-    let name = |path: &PathBuf| path.strip_prefix(&root).unwrap_or(path).to_string_lossy().into_owned();
-    let names = paths.iter().map(name).collect();
-    let root = first.with_key(root.to_string_lossy());
-    let remote = RemoteSource::new(root, storage)?.remembering();
-    Ok(Target::Objects(with_cache(remote, storage)?, names))
 }
 
 fn local_path(uri: &str) -> Result<PathBuf> {
@@ -368,7 +272,7 @@ fn expand_glob(pattern: &str, paths: &mut Vec<PathBuf>) -> Result<bool> {
 }
 
 /// Bash's brace expansion: `{a,b}` and `{000..146}` (width kept), nested and repeated.
-fn braces(pattern: &str) -> Result<Vec<String>> {
+pub(super) fn braces(pattern: &str) -> Result<Vec<String>> {
     let Some((open, close)) = outer_braces(pattern) else { return Ok(vec![pattern.to_owned()]) };
     let (head, body, tail) = (&pattern[..open], &pattern[open + 1..close], &pattern[close + 1..]);
     let alternatives = match number_range(body) {
@@ -457,7 +361,7 @@ fn objects(paths: &[PathBuf]) -> Result<Target> {
     Ok(Target::Objects(Arc::new(LocalSource::new(root)), names))
 }
 
-fn common_folder(paths: &[PathBuf]) -> PathBuf {
+pub(super) fn common_folder(paths: &[PathBuf]) -> PathBuf {
     let mut root = paths[0].parent().unwrap_or(Path::new("")).to_path_buf();
     for path in &paths[1..] {
         while !path.starts_with(&root) {

@@ -2,7 +2,7 @@
 //!
 //! Each bound is the codec's best possible compression of an empty image, so no file that decodes is refused.
 
-use super::{Codec, Header, bmp, probe, qoi, sniff, tiff, webp};
+use super::{Codec, ImageHeader, bmp, probe, qoi, sniff, tiff, webp};
 use crate::{Error, Result, Size, jpeg};
 
 /// Images of up to this many pixels are not checked: the memory they take (40 MB at most, with a float result) is
@@ -45,7 +45,7 @@ pub fn check_amount(bytes: &[u8], size: Size) -> Result<()> {
 }
 
 /// The same check for an image whose header has been read.
-pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
+pub(super) fn check_header(bytes: &[u8], header: &ImageHeader) -> Result<()> {
     let length = bytes.len() as u64;
     if header.size.area() <= SMALL.max(length * ORDINARY) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(super) fn check_header(bytes: &[u8], header: &Header) -> Result<()> {
 }
 
 /// Bytes of the pixels in the file before compression, rounded down.
-fn raw_bytes(header: &Header) -> u64 {
+fn raw_bytes(header: &ImageHeader) -> u64 {
     let bits = u64::from(header.channels) * u64::from(header.bits);
     (u128::from(header.size.area()) * u128::from(bits) / 8).min(u128::from(u64::MAX)) as u64
 }

@@ -2,7 +2,7 @@
 //! because Pillow's treatment of odd files (runs past a row's end, missing pixels) is easier to match than with a
 //! library.
 
-use super::{Codec, Header, Scratch, Stored, expand_palette};
+use super::{Codec, ImageHeader, Scratch, Stored, expand_palette};
 use crate::{Number, Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Bmp;
@@ -10,11 +10,11 @@ const CODEC: Codec = Codec::Bmp;
 /// Bytes before the second header.
 const FILE_HEADER: usize = 14;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let bitmap = Bitmap::parse(bytes)?;
     let channels = if bitmap.bits <= 8 { 1 } else { 3 };
     let bits = if bitmap.bits <= 8 { bitmap.bits as u8 } else { 8 };
-    Ok(Header { codec: CODEC, size: bitmap.size, channels, bits, orientation: Orientation::Upright })
+    Ok(ImageHeader { codec: CODEC, size: bitmap.size, channels, bits, orientation: Orientation::Upright })
 }
 
 /// The fewest bytes that the pixels can take. In run-length coded files, four bytes can skip 255 rows.
@@ -26,7 +26,7 @@ pub(super) fn fewest_bytes(bytes: &[u8]) -> Result<u64> {
     })
 }
 
-pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], _: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let bitmap = Bitmap::parse(bytes)?;
     let data = bytes.get(bitmap.data..).ok_or_else(|| CODEC.truncated("no pixels"))?;
     match bitmap.coding {

@@ -7,14 +7,14 @@ use std::io::ErrorKind;
 use gif::{ColorOutput, DecodeOptions, DecodingError, MemoryLimit};
 
 use super::tracked::Tracked;
-use super::{Codec, Header, Scratch, Stored, expand_grey, expand_palette};
+use super::{Codec, ImageHeader, Scratch, Stored, expand_grey, expand_palette};
 use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Gif;
 
 type Palette = Vec<[u8; 3]>;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let (bytes, at) = (with_palette(bytes)?, Cell::new(0));
     let mut decoder = options().read_info(Tracked::new(&bytes, &at)).map_err(|e| convert(e, &at))?;
     let screen = Size::new(u32::from(decoder.width()), u32::from(decoder.height()));
@@ -24,7 +24,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     let right = u32::from(frame.left) + u32::from(frame.width);
     let bottom = u32::from(frame.top) + u32::from(frame.height);
     let size = Size::new(screen.width.max(right), screen.height.max(bottom));
-    Ok(Header { codec: CODEC, size, channels: 1, bits: 8, orientation: Orientation::Upright })
+    Ok(ImageHeader { codec: CODEC, size, channels: 1, bits: 8, orientation: Orientation::Upright })
 }
 
 fn options() -> DecodeOptions {
@@ -38,7 +38,7 @@ fn options() -> DecodeOptions {
 }
 
 /// The first frame's indices.
-pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
+pub(super) fn stored(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<Stored> {
     let (palette, transparent) = indices(bytes, header, scratch)?;
     let Some(palette) = palette else { return Ok(Stored::plain(1, Number::U8)) };
     let mut colours: Vec<[u8; 4]> = palette.iter().map(|[r, g, b]| [*r, *g, *b, 255]).collect();
@@ -48,7 +48,7 @@ pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
     Ok(Stored::indexed(colours))
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     match indices(bytes, header, scratch)?.0 {
         Some(palette) => expand_palette(&scratch.samples, &palette, &mut scratch.pixels)?,
         // Without any palette, indices are greys.
@@ -58,7 +58,11 @@ pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Re
 }
 
 /// Puts the first frame's indices on the canvas. Returns the palette, if there is one, and the transparent index.
-fn indices(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<(Option<Palette>, Option<u8>)> {
+fn indices(
+    bytes: &[u8],
+    header: &ImageHeader,
+    scratch: &mut Scratch,
+) -> Result<(Option<Palette>, Option<u8>)> {
     let (bytes, at) = (with_palette(bytes)?, Cell::new(0));
     let mut decoder = options().read_info(Tracked::new(&bytes, &at)).map_err(|e| convert(e, &at))?;
     let frame =

@@ -2,14 +2,14 @@
 
 use hayro_jpeg2000::{ColorSpace, DecodeSettings, Image};
 
-use super::{Codec, Header, Scratch, expand_channels};
+use super::{Codec, ImageHeader, Scratch, expand_channels};
 use crate::{Orientation, PixelLayout, Result, Size};
 
 const CODEC: Codec = Codec::Jpeg2000;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let image = open(bytes)?;
-    Ok(Header {
+    Ok(ImageHeader {
         codec: CODEC,
         size: Size::new(image.width(), image.height()),
         channels: channels(&image)? as u8,
@@ -18,7 +18,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let image = open(bytes)?;
     let channels = channels(&image)?;
     scratch.samples = image.decode().map_err(|e| CODEC.corrupt(0, e))?;

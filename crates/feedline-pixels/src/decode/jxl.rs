@@ -4,16 +4,16 @@
 use jxl::api::{Event, JxlDataFormat, JxlDecoder, JxlDecoderOptions, JxlOutputBuffer, JxlPixelFormat};
 use jxl::api::{JxlBasicInfo, JxlColorType};
 
-use super::{Codec, Header, Scratch, expand_channels};
+use super::{Codec, ImageHeader, Scratch, expand_channels};
 use crate::{Error, Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::JpegXl;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let (decoder, _) = begin(bytes)?;
     let (info, colours) = facts(&decoder)?;
     let side = |side: usize| u32::try_from(side).map_err(|_| CODEC.unsupported("size does not fit memory"));
-    Ok(Header {
+    Ok(ImageHeader {
         codec: CODEC,
         size: Size::new(side(info.size.0)?, side(info.size.1)?),
         channels: colours.samples_per_pixel() as u8,
@@ -23,7 +23,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let (mut decoder, mut rest) = begin(bytes)?;
     let (info, colours) = facts(&decoder)?;
     let format = JxlPixelFormat {

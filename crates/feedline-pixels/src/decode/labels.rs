@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use png::{BitDepth, ColorType, Transformations};
 
-use super::{Codec, Decoder, Header, Scratch, amount, png as png_file, pnm, probe, tiff, view};
+use super::{Codec, Decoder, ImageHeader, Scratch, amount, png as png_file, pnm, probe, tiff, view};
 use crate::{ImageRef, Orientation, PixelLayout, Result, fit};
 
 impl Decoder {
@@ -52,7 +52,7 @@ fn first_bytes(scratch: &mut Scratch, step: usize, count: usize) {
     scratch.pixels.truncate(count);
 }
 
-fn png_labels(bytes: &[u8], header: &Header, end: u32, scratch: &mut Scratch) -> Result<PixelLayout> {
+fn png_labels(bytes: &[u8], header: &ImageHeader, end: u32, scratch: &mut Scratch) -> Result<PixelLayout> {
     let (still, at) = (png_file::without_animation(bytes)?, Cell::new(0));
     let mut reader = png_file::begin(&still, &at, header, Transformations::IDENTITY)?;
     let (color, depth, interlaced) = {

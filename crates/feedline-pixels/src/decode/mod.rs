@@ -14,9 +14,12 @@
 //! the bytes can contain ([`check_amount`]) before memory is allocated. Files that end early are errors, every length
 //! is compared with the bytes before it is used, and a failed allocation is an error.
 
+#[cfg(not(feature = "full"))]
+mod absent;
 mod amount;
 mod bmp;
 pub(crate) mod exif;
+#[cfg(feature = "gif")]
 mod gif;
 #[cfg(feature = "jpeg-2000")]
 mod jp2;
@@ -27,14 +30,22 @@ mod png;
 mod pnm;
 mod qoi;
 mod refused;
+#[cfg(feature = "tiff")]
 mod tiff;
 mod tracked;
 mod values;
+#[cfg(feature = "webp")]
 mod webp;
 
 pub use amount::check_amount;
 pub use values::Mode;
 
+#[cfg(not(feature = "gif"))]
+use absent as gif;
+#[cfg(not(feature = "webp"))]
+use absent as webp;
+#[cfg(not(feature = "tiff"))]
+use absent::tiff;
 use values::Stored;
 
 use crate::{Error, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result, Size, fit, jpeg, room};
@@ -86,6 +97,16 @@ impl Codec {
         }
     }
 
+    /// Whether this build has the decoder.
+    pub const fn is_built_in(self) -> bool {
+        match self {
+            Codec::Gif => cfg!(feature = "gif"),
+            Codec::Tiff => cfg!(feature = "tiff"),
+            Codec::WebP => cfg!(feature = "webp"),
+            _ => true,
+        }
+    }
+
     fn corrupt(self, offset: usize, reason: impl std::fmt::Display) -> Error {
         Error::Corrupt { codec: self.name(), offset: offset as u64, reason: reason.to_string() }
     }
@@ -122,7 +143,7 @@ pub fn sniff(bytes: &[u8]) -> Option<Codec> {
 
 /// An image's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ImageHeader {
     /// Format of the file.
     pub codec: Codec,
     /// Width and height as stored, before orientation.
@@ -135,7 +156,7 @@ pub struct Header {
     pub orientation: Orientation,
 }
 
-impl Header {
+impl ImageHeader {
     /// Width and height after orientation; transforms are drawn for this size.
     pub const fn upright_size(&self) -> Size {
         self.orientation.turn_size(self.size)
@@ -143,8 +164,13 @@ impl Header {
 }
 
 /// Reads headers only. It is cheap, and the memory used does not depend on the declared sizes.
-pub fn probe(bytes: &[u8]) -> Result<Header> {
+pub fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let codec = sniff(bytes).ok_or_else(|| unknown(bytes))?;
+    if !codec.is_built_in() {
+        return Err(
+            codec.unsupported("this build of feedline has no decoder for it (a Cargo feature was left out)")
+        );
+    }
     let header = match codec {
         Codec::Jpeg => jpeg_header(bytes),
         Codec::Png => png::probe(bytes),
@@ -165,9 +191,9 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
     Ok(header)
 }
 
-fn jpeg_header(bytes: &[u8]) -> Result<Header> {
+fn jpeg_header(bytes: &[u8]) -> Result<ImageHeader> {
     let header = jpeg::probe(bytes)?;
-    Ok(Header {
+    Ok(ImageHeader {
         codec: Codec::Jpeg,
         size: header.size,
         channels: header.components,
@@ -260,14 +286,14 @@ impl Decoder {
     }
 
     /// Decodes the whole image as stored; the caller may rotate it by the header's orientation.
-    pub fn decode(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<(ImageHeader, ImageRef<'_>)> {
         self.last = None;
         let (header, layout) = self.fill(bytes)?;
         Ok((header, view(&self.scratch.pixels, header.size, layout)?))
     }
 
     /// Decodes the whole image and rotates it upright.
-    pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(Header, ImageRef<'_>)> {
+    pub fn decode_upright(&mut self, bytes: &[u8]) -> Result<(ImageHeader, ImageRef<'_>)> {
         self.last = None;
         let (header, layout) = self.fill(bytes)?;
         let image = self.turned(&header, layout)?;
@@ -275,7 +301,7 @@ impl Decoder {
     }
 
     /// The pixels in scratch memory, rotated as the header says.
-    fn turned(&mut self, header: &Header, layout: PixelLayout) -> Result<ImageRef<'_>> {
+    fn turned(&mut self, header: &ImageHeader, layout: PixelLayout) -> Result<ImageRef<'_>> {
         let stored = view(&self.scratch.pixels, header.size, layout)?;
         let orientation = if self.upright_wanted { header.orientation } else { Orientation::Upright };
         let image = orientation.apply(stored, &mut self.upright)?;
@@ -285,7 +311,7 @@ impl Decoder {
 
     /// Decodes the whole image in mode `mode`, upright. The layout of the result tells its number type:
     /// `Index8`, `Grey16` or one 32-bit number for [`Mode::Index`]; any for [`Mode::Unchanged`].
-    pub fn decode_as(&mut self, bytes: &[u8], mode: Mode) -> Result<(Header, ImageRef<'_>)> {
+    pub fn decode_as(&mut self, bytes: &[u8], mode: Mode) -> Result<(ImageHeader, ImageRef<'_>)> {
         if mode == Mode::Rgb {
             return self.decode_upright(bytes);
         }
@@ -298,7 +324,7 @@ impl Decoder {
     }
 
     /// Decodes the stored values into `scratch.samples`.
-    fn stored(&mut self, bytes: &[u8], header: &Header) -> Result<Stored> {
+    fn stored(&mut self, bytes: &[u8], header: &ImageHeader) -> Result<Stored> {
         let scratch = &mut self.scratch;
         let numbers = match header.codec {
             Codec::Png => return png::stored(bytes, header, scratch),
@@ -327,7 +353,7 @@ impl Decoder {
         view(if turned { &self.upright } else { &self.scratch.pixels }, size, layout).ok()
     }
 
-    fn fill(&mut self, bytes: &[u8]) -> Result<(Header, PixelLayout)> {
+    fn fill(&mut self, bytes: &[u8]) -> Result<(ImageHeader, PixelLayout)> {
         let header = self.checked_header(bytes)?;
         if let Some(background) = self.background
             && header.codec != Codec::Jpeg
@@ -342,14 +368,14 @@ impl Decoder {
     }
 
     /// Reads the header and checks it against the limit and against the length of the bytes.
-    fn checked_header(&self, bytes: &[u8]) -> Result<Header> {
+    fn checked_header(&self, bytes: &[u8]) -> Result<ImageHeader> {
         let header = probe(bytes)?;
         self.check_size(header.size)?;
         amount::check_header(bytes, &header)?;
         Ok(header)
     }
 
-    fn decode_whole(&mut self, bytes: &[u8], header: &Header) -> Result<PixelLayout> {
+    fn decode_whole(&mut self, bytes: &[u8], header: &ImageHeader) -> Result<PixelLayout> {
         let scratch = &mut self.scratch;
         match header.codec {
             Codec::Jpeg => decode_jpeg(&mut self.jpeg, bytes, header, scratch),
@@ -380,7 +406,7 @@ impl Decoder {
 fn decode_jpeg(
     decoder: &mut jpeg::Decoder,
     bytes: &[u8],
-    header: &Header,
+    header: &ImageHeader,
     scratch: &mut Scratch,
 ) -> Result<PixelLayout> {
     let stride = header.size.width as usize * 4;

@@ -7,13 +7,13 @@ use std::io::ErrorKind;
 use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
 use super::tracked::Tracked;
-use super::{Codec, Header, Scratch, Stored, exif, expand_grey};
+use super::{Codec, ImageHeader, Scratch, Stored, exif, expand_grey};
 use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Png;
 const SIGNATURE: usize = 8;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let Some((b"IHDR", data)) = Chunks { bytes, at: SIGNATURE }.next() else {
         return Err(CODEC.truncated("no image header"));
     };
@@ -27,7 +27,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
         6 => 4,
         _ => return Err(CODEC.corrupt(SIGNATURE + 17, format!("colour type {color}"))),
     };
-    Ok(Header {
+    Ok(ImageHeader {
         codec: CODEC,
         size: Size::new(u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3])),
         channels,
@@ -109,7 +109,7 @@ impl<'a> Iterator for Chunks<'a> {
 pub(super) fn begin<'a>(
     still: &'a [u8],
     at: &'a Cell<usize>,
-    header: &Header,
+    header: &ImageHeader,
     transformations: Transformations,
 ) -> Result<png::Reader<Tracked<'a>>> {
     let mut options = DecodeOptions::default();
@@ -127,7 +127,7 @@ pub(super) fn begin<'a>(
 
 /// The stored numbers: palette indices, greys and colours of 8 and 16 bits. Greys of 2 and 4 bits are scaled
 /// to 0…255, as in Pillow.
-pub(super) fn stored(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<Stored> {
+pub(super) fn stored(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<Stored> {
     let (still, allow_truncated) = (without_animation(bytes)?, scratch.allow_truncated);
     let at = Cell::new(0);
     let mut reader = begin(&still, &at, header, Transformations::IDENTITY)?;
@@ -181,7 +181,7 @@ fn read_pixels(
 }
 
 /// Unpacks samples of less than a byte to one byte each.
-fn unpack(header: &Header, spread: u8, scratch: &mut Scratch) -> Result<()> {
+fn unpack(header: &ImageHeader, spread: u8, scratch: &mut Scratch) -> Result<()> {
     let (width, bits) = (header.size.width as usize, usize::from(header.bits));
     let Scratch { pixels, samples, .. } = scratch;
     samples.clear();
@@ -215,7 +215,7 @@ fn transparent(key: &[u8], bits: u8) -> Option<[u16; 3]> {
     }
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let (still, allow_truncated) = (without_animation(bytes)?, scratch.allow_truncated);
     let at = Cell::new(0);
     let mut reader = begin(&still, &at, header, Transformations::EXPAND | Transformations::STRIP_16)?;

@@ -3,7 +3,7 @@
 //! Numbers are scaled to 0…255 as Pillow does, rounded to nearest, ties to even; greys of 16 bits keep their upper
 //! eight bits; floats are clipped.
 
-use super::{Codec, Header, Scratch, Stored};
+use super::{Codec, ImageHeader, Scratch, Stored};
 use crate::{Error, Number, Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Pnm;
@@ -35,7 +35,7 @@ enum Kind {
     Floats { big_endian: bool },
 }
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let map = read_header(bytes)?;
     let bits = match map.kind {
         Kind::PlainBits | Kind::Bits => 1,
@@ -43,7 +43,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
         Kind::Plain | Kind::Raw if map.top > 255 => 16,
         Kind::Plain | Kind::Raw => 8,
     };
-    Ok(Header {
+    Ok(ImageHeader {
         codec: CODEC,
         size: map.size,
         channels: map.depth as u8,
@@ -52,7 +52,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
     })
 }
 
-pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], _: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let map = read_header(bytes)?;
     let data = &bytes[map.start..];
     let count = usize::try_from(map.size.area()).ok().and_then(|area| area.checked_mul(map.depth * 4));

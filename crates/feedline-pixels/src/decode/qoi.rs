@@ -1,6 +1,6 @@
 //! QOI, the "quite OK image format".
 
-use super::{Codec, Header, Scratch};
+use super::{Codec, ImageHeader, Scratch};
 use crate::{Orientation, PixelLayout, Result, Size, room};
 
 const CODEC: Codec = Codec::Qoi;
@@ -8,7 +8,7 @@ const HEADER: usize = 14;
 /// Largest number of pixels that one byte can encode.
 pub(super) const LONGEST_RUN: usize = 62;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let Some(&[_, _, _, _, w0, w1, w2, w3, h0, h1, h2, h3, channels, _]) = bytes.first_chunk::<HEADER>()
     else {
         return Err(CODEC.truncated("no image header"));
@@ -17,10 +17,10 @@ pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
         return Err(CODEC.corrupt(12, format!("{channels} channels")));
     }
     let size = Size::new(u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3]));
-    Ok(Header { codec: CODEC, size, channels, bits: 8, orientation: Orientation::Upright })
+    Ok(ImageHeader { codec: CODEC, size, channels, bits: 8, orientation: Orientation::Upright })
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let count = header.size.area() as usize;
     if count / LONGEST_RUN > bytes.len() {
         return Err(CODEC.truncated(format!("{} bytes cannot hold {count} pixels", bytes.len())));

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use libwebp_sys::{VP8StatusCode, WebPBitstreamFeatures, WebPDecodeRGBAInto, WebPGetFeatures};
 
-use super::{Codec, Header, Scratch, exif};
+use super::{Codec, ImageHeader, Scratch, exif};
 use crate::{Orientation, PixelLayout, Result, Size, fit};
 
 const CODEC: Codec = Codec::WebP;
@@ -12,11 +12,11 @@ const CODEC: Codec = Codec::WebP;
 /// Offset of the first chunk.
 const CHUNKS: usize = 12;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let features = features(bytes)?;
     let size = canvas(bytes).unwrap_or(Size::new(features.width as u32, features.height as u32));
     let channels = if features.has_alpha == 0 { 3 } else { 4 };
-    Ok(Header { codec: CODEC, size, channels, bits: 8, orientation: orientation(bytes) })
+    Ok(ImageHeader { codec: CODEC, size, channels, bits: 8, orientation: orientation(bytes) })
 }
 
 fn features(bytes: &[u8]) -> Result<WebPBitstreamFeatures> {
@@ -78,7 +78,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-pub(super) fn decode(bytes: &[u8], header: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     check_complete(bytes)?;
     let stride = header.size.width as usize * 4;
     let length = stride * header.size.height as usize;

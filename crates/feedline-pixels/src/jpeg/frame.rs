@@ -1,7 +1,7 @@
 //! Geometry: the layout of a frame's components, blocks and MCUs, and the parts that a decode at some scale needs.
 
 use super::idct::Quant;
-use super::parse::{Header, NotCovered, Process};
+use super::parse::{NotCovered, ParsedMarkers, Process};
 use crate::{Region, Size};
 
 /// How components become colours.
@@ -38,7 +38,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// The frame of a header, if it is covered.
-    pub(crate) fn new(header: &Header) -> Result<Self, NotCovered> {
+    pub(crate) fn new(header: &ParsedMarkers) -> Result<Self, NotCovered> {
         let covered = header.process == Process::Sequential
             && header.precision == 8
             && header.single_scan
@@ -94,7 +94,7 @@ impl Frame {
 }
 
 /// libjpeg's rules for what three components mean.
-fn colors(header: &Header) -> Colors {
+fn colors(header: &ParsedMarkers) -> Colors {
     if header.count == 1 {
         return Colors::Grey;
     }

@@ -22,7 +22,7 @@ use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, PixelLayout, Region, 
 use frame::{Frame, Scaled};
 use huffman::Irregular;
 use index::{Identity, Index};
-use parse::{Header, NotCovered, Process};
+use parse::{NotCovered, ParsedMarkers, Process};
 use region::{Pipeline, Wanted};
 use render::{ImageTarget, SinkTarget, Target};
 use source::{Jumps, SourceScratch, Walk};
@@ -214,7 +214,7 @@ impl std::fmt::Debug for Decoder {
 
 /// A supported file, ready to decode.
 struct Opened<'a> {
-    header: Header,
+    header: ParsedMarkers,
     frame: Frame,
     /// From the scan's first byte to the end of the file.
     data: &'a [u8],

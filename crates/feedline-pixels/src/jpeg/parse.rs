@@ -38,7 +38,7 @@ pub(crate) enum Process {
 }
 
 /// A parsed header.
-pub(crate) struct Header {
+pub(crate) struct ParsedMarkers {
     pub(crate) size: Size,
     pub(crate) precision: u8,
     pub(crate) process: Process,
@@ -68,7 +68,7 @@ pub(crate) const ZIGZAG: [u8; 64] = [
 ];
 
 /// Reads the header.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Header, NotCovered> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedMarkers, NotCovered> {
     if bytes.get(..2) != Some(&[0xFF, 0xD8]) {
         return Err(NotCovered);
     }
@@ -107,8 +107,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Header, NotCovered> {
     }
 }
 
-fn empty() -> Header {
-    Header {
+fn empty() -> ParsedMarkers {
+    ParsedMarkers {
         size: Size::new(0, 0),
         precision: 0,
         process: Process::Sequential,
@@ -160,7 +160,7 @@ fn mix(seed: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-impl Header {
+impl ParsedMarkers {
     fn read_frame(&mut self, marker: u8, body: &[u8]) -> Result<(), NotCovered> {
         self.process = match marker {
             0xC0 | 0xC1 => Process::Sequential,

@@ -3,7 +3,7 @@
 
 use super::frame::Frame;
 use super::huffman::{AcTable, DcTable, ScanTables, Slot};
-use super::parse::{Header, HuffmanSpec, NotCovered};
+use super::parse::{HuffmanSpec, NotCovered, ParsedMarkers};
 
 /// Number of tables kept of each kind. A file needs at most four; a data set rarely has more than two or three
 /// encoders.
@@ -18,7 +18,7 @@ pub(crate) struct TableCache {
 
 impl TableCache {
     /// Makes sure that the tables of a header's scan are cached.
-    pub(crate) fn prepare(&mut self, header: &Header) -> Result<(), NotCovered> {
+    pub(crate) fn prepare(&mut self, header: &ParsedMarkers) -> Result<(), NotCovered> {
         if self.dc.len() > KEPT {
             self.dc.clear();
         }
@@ -39,7 +39,7 @@ impl TableCache {
     }
 
     /// The tables of each block of an MCU, once prepared.
-    pub(crate) fn scan(&self, header: &Header, frame: &Frame) -> Option<ScanTables<'_>> {
+    pub(crate) fn scan(&self, header: &ParsedMarkers, frame: &Frame) -> Option<ScanTables<'_>> {
         let mut slots = Vec::with_capacity(frame.blocks_per_mcu);
         for (i, (component, spec)) in frame.components.iter().zip(&header.components).enumerate() {
             let dc = header.dc[usize::from(spec.dc)].as_ref()?;

@@ -17,7 +17,7 @@ const MESSAGE_BYTES: usize = 200;
 /// Header of a JPEG as libjpeg-turbo reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Header {
+pub struct TurboHeader {
     /// Width and height in pixels.
     pub size: Size,
     /// Colour components: 1 grey, 3 colour, 4 CMYK or YCCK.
@@ -86,8 +86,8 @@ pub fn version() -> String {
 }
 
 /// Reads the header.
-pub fn header(bytes: &[u8]) -> Result<Header> {
-    let mut raw = ffi::Header::default();
+pub fn header(bytes: &[u8]) -> Result<TurboHeader> {
+    let mut raw = ffi::RawHeader::default();
     let mut message = [0; MESSAGE_BYTES];
     // SAFETY: the pointer and length are those of a live slice, which the shim only reads; the other two point to live
     // values of the types and sizes that it expects.
@@ -95,7 +95,7 @@ pub fn header(bytes: &[u8]) -> Result<Header> {
         ffi::feedline_turbo_header(bytes.as_ptr(), bytes.len(), &raw mut raw, message.as_mut_ptr())
     };
     check(code, &message)?;
-    Ok(Header {
+    Ok(TurboHeader {
         size: Size::new(raw.width, raw.height),
         components: raw.components as u8,
         precision: raw.precision as u8,
@@ -280,7 +280,7 @@ mod ffi {
 
     #[derive(Default)]
     #[repr(C)]
-    pub(super) struct Header {
+    pub(super) struct RawHeader {
         pub(super) width: u32,
         pub(super) height: u32,
         pub(super) components: u32,
@@ -325,7 +325,7 @@ mod ffi {
         pub(super) fn feedline_turbo_header(
             bytes: *const u8,
             length: usize,
-            out: *mut Header,
+            out: *mut RawHeader,
             message: *mut c_char,
         ) -> c_int;
         pub(super) fn feedline_turbo_decode(

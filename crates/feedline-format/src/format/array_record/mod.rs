@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::lru_cache::{ByteSize, LruCache};
 use super::open_objects::OpenObjects;
-use super::recent::{Recent, Weigh};
 use super::tfrecord::{Examples, Refused};
 use super::{Extents, Format, Index, Probe, ReadingOptions, parallel, sniff, splits};
 use crate::error::{Error, Location, Result};
@@ -65,7 +65,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     Ok(Arc::new(ArrayRecord::open(source.clone(), names)?))
 }
 
-impl Weigh for Records {
+impl ByteSize for Records {
     fn weight(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * 8
     }
@@ -87,7 +87,7 @@ struct ArrayRecord {
     starts: Vec<u64>,
     schema: Schema,
     content: Content,
-    kept: Recent<(u32, u64), Records>,
+    kept: LruCache<(u32, u64), Records>,
     fingerprint: Fingerprint,
 }
 
@@ -121,7 +121,7 @@ impl ArrayRecord {
         let fingerprint = Fingerprint::of([&b"arrayrecord"[..], hasher.finalize().as_bytes()]);
         let open_objects = OpenObjects::with_versions(source, objects);
         let content = Content::Plain(Kind::Bytes);
-        let kept = Recent::new(KEPT_BYTES);
+        let kept = LruCache::new(KEPT_BYTES);
         let mut open = ArrayRecord {
             open_objects,
             footers,
@@ -133,7 +133,7 @@ impl ArrayRecord {
         };
         open.find_fields()?;
         // The inspected chunks are rarely the ones that are wanted first.
-        open.kept = Recent::new(KEPT_BYTES);
+        open.kept = LruCache::new(KEPT_BYTES);
         Ok(open)
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::npy::RowHeader;
-use super::super::rows::Becomes;
+use super::super::rows::RowValue;
 use crate::error::{Error, Location, Result};
 use crate::sample::{ImageMeta, Kind, SampleBuffer, Value};
 use crate::source::{Held, Object};
@@ -81,7 +81,7 @@ pub(super) struct Column {
     pub(super) rows: u64,
     bytes: Bytes,
     header: RowHeader,
-    becomes: Becomes,
+    becomes: RowValue,
 }
 
 impl Column {
@@ -96,10 +96,10 @@ impl Column {
             let reason = format!("{} rows of {} bytes do not fit: truncated?", header.rows, header.row_bytes);
             return Err(wrong(reason));
         }
-        let becomes = Becomes::new(&header, kind).map_err(wrong)?;
+        let becomes = RowValue::new(&header, kind).map_err(wrong)?;
         let whole = header.rows * header.row_bytes as u64;
         let (mut bytes, mut header) = (bytes, header);
-        if becomes == Becomes::Int && whole <= HELD_AT_MOST {
+        if becomes == RowValue::Int && whole <= HELD_AT_MOST {
             let held = bytes.hold(header.data..header.data + whole).map_err(Refusal::Error)?;
             bytes = Bytes::Here(held);
             header.data = 0;
@@ -123,7 +123,7 @@ impl Column {
     /// The number in row `row`, if the array is in memory.
     pub(super) fn int(&self, row: u64) -> Option<i64> {
         let Bytes::Here(_) = &self.bytes else { return None };
-        if self.becomes != Becomes::Int {
+        if self.becomes != RowValue::Int {
             return None;
         }
         let mut number = [0; 8];

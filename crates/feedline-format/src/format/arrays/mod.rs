@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rows::{common_length, is_part, without_part};
-use super::zip::{Members, Method, has_ending};
+use super::sniff::has_ending;
+use super::zip::{Members, Method};
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema};

@@ -15,7 +15,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 
 use super::super::columns::{Column, Shape, value};
-use super::super::recent::{Recent, Weigh};
+use super::super::lru_cache::{ByteSize, LruCache};
 use super::inflate::inflate;
 use super::layout::{Layout, Node};
 use super::message::{self, Batch};
@@ -34,14 +34,14 @@ const DICTIONARY: u32 = 1 << 31;
 /// Cached parts of all tables of a data set.
 #[derive(Debug)]
 pub(in crate::format) struct Pieces {
-    buffers: Recent<Key, Vec<u8>>,
-    arrays: Recent<Key, Arrayed>,
+    buffers: LruCache<Key, Vec<u8>>,
+    arrays: LruCache<Key, Arrayed>,
 }
 
 #[derive(Debug)]
 struct Arrayed(ArrayRef);
 
-impl Weigh for Arrayed {
+impl ByteSize for Arrayed {
     fn weight(&self) -> usize {
         self.0.get_array_memory_size()
     }
@@ -49,7 +49,7 @@ impl Weigh for Arrayed {
 
 impl Pieces {
     pub(in crate::format) fn new() -> Self {
-        Pieces { buffers: Recent::new(KEPT_BYTES), arrays: Recent::new(KEPT_BYTES) }
+        Pieces { buffers: LruCache::new(KEPT_BYTES), arrays: LruCache::new(KEPT_BYTES) }
     }
 }
 

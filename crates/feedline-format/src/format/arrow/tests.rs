@@ -7,7 +7,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Fields, Schema as ArrowSchema};
 
 use super::*;
-use crate::format::columns::expected::{compare, compare_pictures, testdata};
+use crate::format::columns::expected::{compare, compare_images, testdata};
 use crate::format::conformance;
 use crate::source::{LocalSource, MemorySource};
 
@@ -115,10 +115,10 @@ fn every_type_that_pyarrow_wrote_is_read() {
 
 #[test]
 fn what_datasets_saved_is_read() {
-    compare_pictures(&*open_fixture("saved", None).unwrap(), &[0, 1, 2, 3, 4, 5]);
-    compare_pictures(&*open_fixture("split", Some("train")).unwrap(), &[0, 1, 2, 3]);
-    compare_pictures(&*open_fixture("split", Some("test")).unwrap(), &[4, 5]);
-    compare_pictures(&*open_fixture("shuffled", None).unwrap(), &[5, 0, 3]);
+    compare_images(&*open_fixture("saved", None).unwrap(), &[0, 1, 2, 3, 4, 5]);
+    compare_images(&*open_fixture("split", Some("train")).unwrap(), &[0, 1, 2, 3]);
+    compare_images(&*open_fixture("split", Some("test")).unwrap(), &[4, 5]);
+    compare_images(&*open_fixture("shuffled", None).unwrap(), &[5, 0, 3]);
     let several = open_fixture("split", None).unwrap_err().to_string();
     assert!(several.contains("train, test") && several.contains("split="), "{several}");
     assert!(open_fixture("split", Some("dev")).unwrap_err().to_string().contains("no split 'dev'"));

@@ -118,7 +118,7 @@ fn kinds(format: &dyn Format) {
 }
 
 /// The data set that `make.py` made with `datasets`: images and classes of these samples.
-pub(in crate::format) fn compare_pictures(format: &dyn Format, expected: &[usize]) {
+pub(in crate::format) fn compare_images(format: &dyn Format, expected: &[usize]) {
     let names = ["rgb.png", "l.png", "p.png"];
     let path = |n: usize| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images").join(names[n]);
     let schema = format.schema();

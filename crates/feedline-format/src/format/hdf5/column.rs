@@ -5,7 +5,7 @@ use std::fmt;
 use hdf5_reader::{ByteOrder, Dataset, Datatype, H5Type, SliceInfo, SliceInfoElem};
 
 use super::super::npy::RowHeader;
-use super::super::rows::Becomes;
+use super::super::rows::RowValue;
 use super::super::sniff;
 use crate::sample::{DType, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
 
@@ -35,15 +35,15 @@ impl<const N: usize> H5Type for Plain<N> {
 
 /// A text of fixed length, or opaque bytes.
 #[derive(Clone)]
-struct Loose(Vec<u8>);
+struct OpaqueBytes(Vec<u8>);
 
-impl H5Type for Loose {
+impl H5Type for OpaqueBytes {
     fn hdf5_type() -> Datatype {
         Datatype::Opaque { size: 0, tag: String::new() }
     }
 
     fn from_bytes(bytes: &[u8], dtype: &Datatype) -> hdf5_reader::error::Result<Self> {
-        Ok(Loose(bytes[..Self::element_size(dtype).min(bytes.len())].to_vec()))
+        Ok(OpaqueBytes(bytes[..Self::element_size(dtype).min(bytes.len())].to_vec()))
     }
 
     fn element_size(dtype: &Datatype) -> usize {
@@ -65,7 +65,7 @@ fn fixed_length(dtype: &Datatype) -> Option<usize> {
 #[derive(Debug, Clone)]
 enum Stored {
     /// Numbers.
-    Numbers(RowHeader, Becomes),
+    Numbers(RowHeader, RowValue),
     /// A text or bytes, padded to their length with zeros.
     Fixed(Kind),
     /// Elements of one type; their number varies between rows.
@@ -139,7 +139,7 @@ impl Column {
 
     /// All rows of a column of integers, if they take at most `most` bytes.
     pub(super) fn ints(&self, most: u64) -> hdf5_reader::error::Result<Option<Vec<i64>>> {
-        let Stored::Numbers(header, Becomes::Int) = &self.stored else { return Ok(None) };
+        let Stored::Numbers(header, RowValue::Int) = &self.stored else { return Ok(None) };
         if self.rows.saturating_mul(8) > most {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Column {
                 becomes.value(header, range, into).map_err(hdf5_reader::error::Error::InvalidData)
             }
             Stored::Fixed(kind) => {
-                let found = self.dataset.read_slice::<Loose>(&self.selection(row))?;
+                let found = self.dataset.read_slice::<OpaqueBytes>(&self.selection(row))?;
                 let bytes = found.iter().next().map_or(&[][..], |loose| &loose.0);
                 let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 let bytes = if *kind == Kind::Text { &bytes[..end] } else { bytes };
@@ -249,7 +249,7 @@ fn stored(dataset: &Dataset, rows: u64, sides: &[u64], kind: Option<Kind>) -> Re
     };
     if let Some((number, big_endian)) = number(dataset, dtype)? {
         let header = RowHeader::new(number, big_endian, rows, &sides)?;
-        return Ok(Stored::Numbers(header, Becomes::new(&header, kind)?));
+        return Ok(Stored::Numbers(header, RowValue::new(&header, kind)?));
     }
     if !sides.is_empty() {
         return Err(format!("rows of shape {sides:?} of texts or lists are not supported"));

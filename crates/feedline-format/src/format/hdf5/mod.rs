@@ -18,7 +18,7 @@ use hdf5_reader::{Dataset, Hdf5File, OpenOptions};
 
 use super::open_objects::OpenObjects;
 use super::rows::{common_length, is_part, without_part};
-use super::zip::has_ending;
+use super::sniff::has_ending;
 use super::{Extents, Format, Index, Probe, ReadingOptions, parallel};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, MAX_FIELDS, SampleBuffer, Schema};

@@ -12,7 +12,7 @@ use super::column::{Column, Flat, Shape};
 use super::inflate::inflate;
 use super::json_leaf::{separate, string, write_boolean, write_float, write_integer};
 use crate::error::Result;
-use crate::format::recent::Weigh;
+use crate::format::lru_cache::ByteSize;
 
 /// Maximum length of a value's JSON text: a hostile file can contain any number of nulls.
 const MOST_TEXT: usize = 256 << 20;
@@ -47,7 +47,7 @@ pub(super) struct Batch {
     buffers: Vec<Buffer>,
 }
 
-impl Weigh for Batch {
+impl ByteSize for Batch {
     fn weight(&self) -> usize {
         let memory = |buffer: &Buffer| match buffer {
             Buffer::Memory(bytes) => bytes.capacity(),

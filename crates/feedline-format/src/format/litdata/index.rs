@@ -60,7 +60,7 @@ impl ChunkEntry {
     }
 
     /// The length in the index, for messages.
-    pub(super) fn said_bytes(&self) -> u64 {
+    pub(super) fn listed_bytes(&self) -> u64 {
         self.chunk_bytes
     }
 }
@@ -111,7 +111,7 @@ struct RawEncryption {
 
 /// Just enough of an index to recognise it.
 #[derive(Deserialize)]
-pub(super) struct Sketch {
+pub(super) struct IndexPreview {
     chunks: Option<serde::de::IgnoredAny>,
     config: Option<SketchConfig>,
 }
@@ -121,10 +121,10 @@ struct SketchConfig {
     item_loader: Option<String>,
 }
 
-impl Sketch {
+impl IndexPreview {
     /// Whether this is LitData's own layout. An index over Parquet files is not: those files are read as Parquet.
     pub(super) fn is_litdata(bytes: &[u8]) -> bool {
-        let Ok(sketch) = serde_json::from_slice::<Sketch>(bytes) else { return false };
+        let Ok(sketch) = serde_json::from_slice::<IndexPreview>(bytes) else { return false };
         let (Some(_), Some(config)) = (&sketch.chunks, &sketch.config) else { return false };
         config.item_loader.as_deref() != Some("ParquetLoader")
     }
@@ -267,10 +267,10 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_told_apart() {
-        assert!(Sketch::is_litdata(br#"{"chunks": [], "config": {"item_loader": "PyTreeLoader"}}"#));
-        assert!(!Sketch::is_litdata(br#"{"chunks": [], "config": {"item_loader": "ParquetLoader"}}"#));
-        assert!(!Sketch::is_litdata(br#"{"shards": [], "version": 2}"#));
-        assert!(!Sketch::is_litdata(br#"{"chunks": ["#));
+        assert!(IndexPreview::is_litdata(br#"{"chunks": [], "config": {"item_loader": "PyTreeLoader"}}"#));
+        assert!(!IndexPreview::is_litdata(br#"{"chunks": [], "config": {"item_loader": "ParquetLoader"}}"#));
+        assert!(!IndexPreview::is_litdata(br#"{"shards": [], "version": 2}"#));
+        assert!(!IndexPreview::is_litdata(br#"{"chunks": ["#));
     }
 
     #[test]

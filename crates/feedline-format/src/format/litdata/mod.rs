@@ -30,14 +30,14 @@ use std::sync::{Arc, OnceLock};
 use self::batch::Batch;
 use self::chunk::{Bytes, Frame, Layout, Wrong};
 use self::fernet::Fernet;
-use self::index::{Index, Level, Sketch};
+use self::index::{Index, IndexPreview, Level};
 use self::inflate::{ZSTD_MAGIC, inflate, inflate_up_to};
 use self::item::{ItemReader, Sizes, is_worth_parting, leaf_places};
 use self::leaf::Leaf;
 use self::opening::{INDEX, cipher, find_chunks, fingerprint, read_index, starts, unmerged};
 pub(super) use self::write::LitDataExporter;
+use super::lru_cache::LruCache;
 use super::open_objects::OpenObjects;
-use super::recent::Recent;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
@@ -54,7 +54,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     if source.exists(INDEX)? {
         let mut bytes = Vec::new();
         source.read_whole(INDEX, &mut bytes)?;
-        return Ok(Sketch::is_litdata(&bytes).then(|| "index.json of LitData chunks".to_owned()));
+        return Ok(IndexPreview::is_litdata(&bytes).then(|| "index.json of LitData chunks".to_owned()));
     }
     let unmerged = unmerged(&**source)?;
     Ok(unmerged.map(|name| format!("{name} of an unfinished LitData set")))
@@ -86,8 +86,8 @@ pub(crate) struct LitData {
     chunks: Vec<OnceLock<Chunk>>,
     items: ItemReader,
     cipher: Option<Fernet>,
-    inflated: Recent<(u32, u32), Vec<u8>>,
-    batches: Recent<(u32, u32), Batch>,
+    inflated: LruCache<(u32, u32), Vec<u8>>,
+    batches: LruCache<(u32, u32), Batch>,
     /// The field of each leaf; differs from 0, 1, 2, … only if Arrow tables have more fields.
     leaf_fields: Vec<usize>,
 }
@@ -136,8 +136,8 @@ impl LitData {
             starts,
             items,
             cipher,
-            inflated: Recent::new(KEPT_BYTES),
-            batches: Recent::new(KEPT_BYTES),
+            inflated: LruCache::new(KEPT_BYTES),
+            batches: LruCache::new(KEPT_BYTES),
             leaf_fields: Vec::new(),
         };
         open.look_at_first_sample()?;
@@ -240,7 +240,7 @@ impl LitData {
             let reason = format!(
                 "{} bytes long, index.json says {}: cut off or replaced",
                 self.sizes[number],
-                entry.said_bytes()
+                entry.listed_bytes()
             );
             return Err(Error::data(self.in_chunk(number), reason));
         }
@@ -311,7 +311,7 @@ impl LitData {
         if entry.is_length(bytes.len() as u64) {
             return Ok(bytes);
         }
-        Err(format!("inflates to {} bytes, index.json says {}", bytes.len(), entry.said_bytes()))
+        Err(format!("inflates to {} bytes, index.json says {}", bytes.len(), entry.listed_bytes()))
     }
 
     fn inflate_frame(&self, number: usize, bytes: &Bytes<'_>, frame: Frame) -> Result<Arc<Vec<u8>>> {

@@ -18,18 +18,18 @@ use crate::sample::{Extent, FieldSet, FieldSpec, ImageMeta, Kind, SampleBuffer, 
 const LOOK_AT: u64 = 64;
 
 /// A record batch that is kept for good, or for a while.
-enum Lent<'a> {
+enum BatchRef<'a> {
     Resident(&'a Batch),
-    Recent(Arc<Batch>),
+    LruCache(Arc<Batch>),
 }
 
-impl std::ops::Deref for Lent<'_> {
+impl std::ops::Deref for BatchRef<'_> {
     type Target = Batch;
 
     fn deref(&self) -> &Batch {
         match self {
-            Lent::Resident(batch) => batch,
-            Lent::Recent(batch) => batch,
+            BatchRef::Resident(batch) => batch,
+            BatchRef::LruCache(batch) => batch,
         }
     }
 }
@@ -69,7 +69,7 @@ impl LitData {
         let mut specs = Vec::new();
         for field in fields {
             let leaf = leaves.iter().find(|leaf| leaf.name == field.name);
-            let kind = self.settled_kind(&field, leaf, &tables)?;
+            let kind = self.final_kind(&field, leaf, &tables)?;
             let optional =
                 field.kind.is_none() || field.seen < found.len() || self.index.is_optional(&field.name);
             let mut spec = FieldSpec::new(field.name, kind).optional(optional);
@@ -80,7 +80,7 @@ impl LitData {
     }
 
     /// A field's kind after all chunks were read: bytes may be images; a leaf cannot become another kind.
-    fn settled_kind(&self, field: &Union, leaf: Option<&FieldSpec>, tables: &[&Rows]) -> Result<Kind> {
+    fn final_kind(&self, field: &Union, leaf: Option<&FieldSpec>, tables: &[&Rows]) -> Result<Kind> {
         let mut kind = field.kind.unwrap_or(Kind::Json);
         if kind == Kind::Bytes
             && leaf.is_none_or(|leaf| !leaf.pickled)
@@ -128,17 +128,17 @@ impl LitData {
         chunk: &'a Chunk,
         rows: &'a Rows,
         row: u64,
-    ) -> Result<(Lent<'a>, RowPlace, Bytes<'a>)> {
+    ) -> Result<(BatchRef<'a>, RowPlace, Bytes<'a>)> {
         let bytes = self.bytes(number, chunk.whole)?;
         let bad = |wrong: Wrong| self.bad_chunk(number, wrong);
         let batches = rows.batches(&bytes).map_err(bad)?;
         let place = batches.find(row);
         if let Some(batch) = batches.resident(place.batch, |found| rows.load(&bytes, found)) {
-            return Ok((Lent::Resident(batch.map_err(bad)?), place, bytes));
+            return Ok((BatchRef::Resident(batch.map_err(bad)?), place, bytes));
         }
         let key = (number as u32, place.batch as u32);
         let batch = self.batches.get(key, || rows.load(&bytes, batches.place(place.batch)).map_err(bad))?;
-        Ok((Lent::Recent(batch), place, bytes))
+        Ok((BatchRef::LruCache(batch), place, bytes))
     }
 
     /// The column of field `field` in this chunk.

@@ -14,16 +14,16 @@ pub(super) const INDEX_NAME: &str = "index.json";
 
 /// Enough of an index to recognise it. LitData's, of the same name, has `chunks`.
 #[derive(Deserialize)]
-struct Glimpse {
+struct Preview {
     version: Option<u64>,
     shards: Option<Vec<IgnoredAny>>,
 }
 
 /// The number of shards, if these bytes are Mosaic's index.
-pub(super) fn glimpse(bytes: &[u8]) -> Option<usize> {
-    let glimpse: Glimpse = serde_json::from_slice(bytes).ok()?;
-    glimpse.version?;
-    glimpse.shards.map(|shards| shards.len())
+pub(super) fn shard_count(bytes: &[u8]) -> Option<usize> {
+    let preview: Preview = serde_json::from_slice(bytes).ok()?;
+    preview.version?;
+    preview.shards.map(|shards| shards.len())
 }
 
 #[derive(Deserialize)]
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn litdata_and_other_json_are_not_ours() {
-        assert_eq!(glimpse(br#"{"chunks":[],"config":{}}"#), None);
-        assert_eq!(glimpse(br#"{"version":2,"shards":[{},{}]}"#), Some(2));
-        assert_eq!(glimpse(b"[1]"), None);
+        assert_eq!(shard_count(br#"{"chunks":[],"config":{}}"#), None);
+        assert_eq!(shard_count(br#"{"version":2,"shards":[{},{}]}"#), Some(2));
+        assert_eq!(shard_count(b"[1]"), None);
     }
 
     #[test]

@@ -20,8 +20,8 @@ use self::compressed::ObjectReader;
 use self::encoding::Encoding;
 use self::hashes::Mismatch;
 use self::index::{Column, FileEntry, INDEX_NAME, Present, ShardEntry, Style};
+use super::lru_cache::LruCache;
 use super::open_objects::OpenObjects;
-use super::recent::Recent;
 use super::{Format, Probe, ReadingOptions, bounds};
 use crate::error::{Error, Location, Result};
 use crate::format::stream::unread;
@@ -48,7 +48,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
         },
     };
     if source.exists(&format!("{folder}{INDEX_NAME}"))? {
-        let shards = index::glimpse(&read_index(&**source, &folder)?);
+        let shards = index::shard_count(&read_index(&**source, &folder)?);
         return Ok(shards.map(|count| format!("an index of {count} MDS shards")));
     }
     let splits = splits(&**source)?;
@@ -65,7 +65,7 @@ fn splits(source: &dyn Source) -> Result<Vec<String>> {
     for child in source.children("")? {
         let Some(name) = child.strip_suffix('/').filter(|name| SPLITS.contains(name)) else { continue };
         if source.exists(&format!("{child}{INDEX_NAME}"))?
-            && index::glimpse(&read_index(source, &child)?).is_some()
+            && index::shard_count(&read_index(source, &child)?).is_some()
         {
             found.push(name.to_owned());
         }
@@ -118,7 +118,7 @@ pub(crate) struct Mds {
     files: Vec<FileEntry>,
     open_objects: OpenObjects,
     offsets: Vec<OnceLock<Held>>,
-    inflated: Recent<usize, Vec<u8>>,
+    inflated: LruCache<usize, Vec<u8>>,
     /// For each file the result of comparing its hashes; empty if that was not requested.
     verified: Vec<OnceLock<Result<()>>>,
 }
@@ -171,7 +171,7 @@ impl Mds {
             groups: parts.groups,
             files: parts.files,
             open_objects: OpenObjects::with_versions(source, objects),
-            inflated: Recent::new(MOST_INFLATED),
+            inflated: LruCache::new(MOST_INFLATED),
         };
         mds.look_at_first_samples()?;
         mds.schema = mds.make_schema().map_err(bad)?;
@@ -364,7 +364,7 @@ impl Mds {
     }
 
     /// The only column without a fixed length, if there is exactly one: its length is the rest of the sample.
-    fn lone(&self, sample: u64, field: usize) -> Option<(usize, Range<u64>)> {
+    fn only_variable_column(&self, sample: u64, field: usize) -> Option<(usize, Range<u64>)> {
         let (shard, row) = self.place(sample).ok()?;
         let group = self.group(shard);
         let at = group.columns.iter().position(|(_, f, _)| *f == field)?;
@@ -558,11 +558,11 @@ impl Format for Mds {
 
 impl crate::format::Index for Mds {
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
-        self.lone(sample, field).map(|(_, range)| range.end - range.start)
+        self.only_variable_column(sample, field).map(|(_, range)| range.end - range.start)
     }
 
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
-        match self.lone(sample, field) {
+        match self.only_variable_column(sample, field) {
             Some((shard, range)) if range.end - range.start == into.len() as u64 => {
                 self.fetch(self.shards[shard].data, range.start, into)
             }

@@ -16,7 +16,7 @@ pub(super) const PLAN_NAME: &str = "feedline-plan.json";
 
 /// State of the destination, once we may write there.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum DestinationState {
     /// Exactly the requested pack, complete.
     Complete(Box<Manifest>),
     /// Ready for parts. While this lives, the folder is locked against other writers on this machine.
@@ -35,7 +35,7 @@ pub(super) fn prepare(
     plan: &PackPlan,
     resume: bool,
     overwrite: bool,
-) -> Result<Standing> {
+) -> Result<DestinationState> {
     fs::create_dir_all(destination).map_err(|e| failed("creating", destination, e))?;
     let lock = lock(destination)?;
     refuse_foreign(destination)?;
@@ -47,7 +47,7 @@ pub(super) fn prepare(
         Some(Ok(manifest)) if keep && manifest.plan == plan.id => {
             clean(destination)?;
             remove_where(destination, |n| n == PLAN_NAME)?;
-            return Ok(Standing::Complete(Box::new(manifest)));
+            return Ok(DestinationState::Complete(Box::new(manifest)));
         }
         Some(_) => return Err(refusal(destination, "holds a finished pack already")),
     }
@@ -65,7 +65,7 @@ pub(super) fn prepare(
         write_file(&destination.join(PLAN_NAME), &text)?;
     }
     clean(destination)?;
-    Ok(Standing::Open(lock))
+    Ok(DestinationState::Open(lock))
 }
 
 /// Removes temporary files of dead writers.

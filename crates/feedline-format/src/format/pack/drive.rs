@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::destination::{self, FolderLock, Standing};
+use super::destination::{self, DestinationState, FolderLock};
 use super::manifest::check_fields;
 use super::part_writer::{PartWriter, Refusal};
 use super::plan::{
@@ -29,8 +29,8 @@ pub fn pack(
     refuse_own_source(source, destination)?;
     let plan = plan_pack(source, options)?;
     let _lock = match destination::prepare(destination, &plan, options.resume, options.overwrite)? {
-        Standing::Complete(manifest) => return Ok(PackReport::of(&manifest)),
-        Standing::Open(lock) => lock,
+        DestinationState::Complete(manifest) => return Ok(PackReport::of(&manifest)),
+        DestinationState::Open(lock) => lock,
     };
     let meter = Meter::new(progress, plan.samples());
     write_parts(&plan, source, options, destination, &meter)?;
@@ -82,7 +82,9 @@ impl PackWriter {
         }
         .with_id();
         let standing = destination::prepare(&destination, &plan, options.resume, options.overwrite)?;
-        let Standing::Open(lock) = standing else { unreachable!("a stream never counts as complete") };
+        let DestinationState::Open(lock) = standing else {
+            unreachable!("a stream never counts as complete")
+        };
         let buffer = SampleBuffer::new();
         Ok(PackWriter {
             plan,

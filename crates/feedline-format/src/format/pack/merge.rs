@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::destination::{self, PLAN_NAME, Standing};
+use super::destination::{self, DestinationState, PLAN_NAME};
 use super::manifest::{MANIFEST_NAME, MAX_LISTED, Manifest, WrittenAs, part_name};
 use super::plan::{
     OnPackError, PackOptions, PackPlan, PackReport, manifest_of, plan_pack, write_part_metered,
@@ -35,8 +35,8 @@ pub fn merge_packs(
     }
     let plan = merge_plan(&manifests);
     let _lock = match destination::prepare(destination, &plan, options.resume, options.overwrite)? {
-        Standing::Complete(manifest) => return Ok(PackReport::of(&manifest)),
-        Standing::Open(lock) => lock,
+        DestinationState::Complete(manifest) => return Ok(PackReport::of(&manifest)),
+        DestinationState::Open(lock) => lock,
     };
     let meter = Meter::new(progress, plan.samples());
     let mut merged = Manifest::new(plan.id, &plan.image, &plan.schema, Vec::new());

@@ -25,7 +25,7 @@ const INDEXES_AT_ONCE: usize = 32;
 const MAX_GAP: u64 = 64 * 1024;
 
 /// Fits in every core's second-level cache and is large enough that the cost of the system call does not matter.
-const BITE: usize = 256 * 1024;
+const CHECKSUM_BLOCK: usize = 256 * 1024;
 
 /// An open pack.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Pack {
         {
             return Err(error.clone());
         }
-        match self.read_index_surely(part) {
+        match self.read_index_with_retry(part) {
             Ok(index) => Ok(slot.index.get_or_init(|| Box::new(index))),
             Err(error) => {
                 // A cancelled read says nothing about the part.
@@ -130,7 +130,7 @@ impl Pack {
     }
 
     /// Like [`read_index`](Self::read_index); a remote index that arrives damaged is fetched once more.
-    fn read_index_surely(&self, part: usize) -> Result<PartIndex> {
+    fn read_index_with_retry(&self, part: usize) -> Result<PartIndex> {
         match self.read_index(part) {
             Err(Error::Data { .. }) if self.open_objects.source().is_remote() => {
                 self.open_objects.source().forget(&part_name(part as u64), &(0..u64::MAX));
@@ -454,7 +454,7 @@ impl crate::format::Index for Pack {
         let mut found = 0;
         let mut offset = span.main.start;
         // In small pieces, so that the bytes are still in the core's cache for the checksum.
-        for bite in into.chunks_mut(BITE) {
+        for bite in into.chunks_mut(CHECKSUM_BLOCK) {
             self.fetch(place.part, offset, bite)?;
             found = crc32c::crc32c_append(found, bite);
             offset += bite.len() as u64;

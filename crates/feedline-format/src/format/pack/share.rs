@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::destination::{self, PLAN_NAME, Standing};
+use super::destination::{self, DestinationState, PLAN_NAME};
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::plan::{PackOptions, PackPlan, PackReport, commit_pack, find_part, manifest_of, write_part};
 use super::reader::read_manifest;
@@ -50,8 +50,8 @@ pub fn begin_pack(
 fn begin_here(plan: &PackPlan, options: &PackOptions, folder: &Path) -> Result<Option<PackReport>> {
     if options.overwrite || !options.resume {
         return match destination::prepare(folder, plan, options.resume, options.overwrite)? {
-            Standing::Complete(manifest) => Ok(Some(PackReport::of(&manifest))),
-            Standing::Open(_) => Ok(None),
+            DestinationState::Complete(manifest) => Ok(Some(PackReport::of(&manifest))),
+            DestinationState::Open(_) => Ok(None),
         };
     }
     fs::create_dir_all(folder).map_err(|e| failed("creating", folder, e))?;
@@ -93,7 +93,7 @@ pub fn write_part_into(
             check_announced(plan, &there)?;
             let _lock = lock_shared(folder)?;
             let written = write_part(plan, source, options, part, folder, progress);
-            unless_there(written, plan, part, &there)
+            ignore_if_written(written, plan, part, &there)
         }
         Destination::Remote { uri, storage } => {
             let sink = open_sink(uri, storage)?;
@@ -104,7 +104,7 @@ pub fn write_part_into(
             let staging = Staging::of(&staging_folder(uri)?, &format!("part-{part:06}"))?;
             let meter = Meter::new(progress, plan.samples());
             let sent = send_part(plan, source, options, part, &*sink, &staging.folder, &meter);
-            unless_there(sent, plan, part, &*sink)
+            ignore_if_written(sent, plan, part, &*sink)
         }
     }
 }
@@ -148,7 +148,7 @@ impl Progress for Numbered<'_> {
 
 /// Ignores an error if the part exists: a duplicate of this writer was faster, and the commit removed this one's
 /// files.
-fn unless_there(done: Result<()>, plan: &PackPlan, part: u64, there: &dyn Source) -> Result<()> {
+fn ignore_if_written(done: Result<()>, plan: &PackPlan, part: u64, there: &dyn Source) -> Result<()> {
     done.or_else(|error| if find_part(plan, part, there).is_ok() { Ok(()) } else { Err(error) })
 }
 

@@ -21,7 +21,7 @@ use super::pages::{self, ChunkPlace, PageList};
 use super::strings::{Fault, Page, Row};
 use crate::error::{Error, Location, Result};
 use crate::format::columns::{Column, Shape, placed, value};
-use crate::format::recent::{Recent, Weigh};
+use crate::format::lru_cache::{ByteSize, LruCache};
 use crate::format::stream::{Remembering, Stream};
 use crate::sample::{Kind, SampleBuffer, Value};
 use crate::source::Object;
@@ -43,7 +43,7 @@ const ROOT: u32 = 1 << 31;
 
 /// Cached parts of all files.
 #[derive(Debug)]
-pub(super) struct Pieces(Recent<Key, Piece>);
+pub(super) struct Pieces(LruCache<Key, Piece>);
 
 #[derive(Debug)]
 enum Piece {
@@ -52,7 +52,7 @@ enum Piece {
     Block(ArrayRef),
 }
 
-impl Weigh for Piece {
+impl ByteSize for Piece {
     fn weight(&self) -> usize {
         match self {
             Piece::List(list) => list.pages.len() * 16 + 128,
@@ -64,7 +64,7 @@ impl Weigh for Piece {
 
 impl Pieces {
     pub(super) fn new() -> Self {
-        Pieces(Recent::new(KEPT_BYTES))
+        Pieces(LruCache::new(KEPT_BYTES))
     }
 }
 

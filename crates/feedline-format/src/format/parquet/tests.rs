@@ -9,7 +9,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::format::columns::expected::{compare, compare_pictures, testdata};
+use crate::format::columns::expected::{compare, compare_images, testdata};
 use crate::format::conformance;
 use crate::source::{LocalSource, MemorySource};
 
@@ -103,8 +103,8 @@ fn the_hubs_folders_are_read_by_split() {
     let target = Target::Folder(Arc::new(LocalSource::new(testdata("parquet/hub"))));
     assert!(recognises(&target).unwrap().unwrap().contains("2 Parquet"));
     let split = |name: &str| ReadingOptions { split: Some(name.to_owned()), ..ReadingOptions::default() };
-    compare_pictures(&*open(&target, &split("train")).unwrap(), &[0, 1, 2, 3]);
-    compare_pictures(&*open(&target, &split("test")).unwrap(), &[4, 5]);
+    compare_images(&*open(&target, &split("train")).unwrap(), &[0, 1, 2, 3]);
+    compare_images(&*open(&target, &split("test")).unwrap(), &[4, 5]);
     let several = open(&target, &ReadingOptions::default()).unwrap_err().to_string();
     assert!(several.contains("test, train"), "{several}");
 }

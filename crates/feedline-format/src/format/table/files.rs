@@ -176,11 +176,11 @@ impl Files {
     ) -> Result<()> {
         let names: Vec<&str> = rows.iter().map(|row| self.name(*row)).collect();
         let found = sightings(source, &names)?;
-        let missing = found.iter().filter(|seen| **seen == Sighting::Missing).count();
+        let missing = found.iter().filter(|seen| **seen == FileState::Missing).count();
         if missing == rows.len() && missing > 1 {
             return Err(none_there(column, source, names[0], missing));
         }
-        let gone = rows.iter().zip(&names).zip(&found).filter(|(_, seen)| **seen == Sighting::Missing);
+        let gone = rows.iter().zip(&names).zip(&found).filter(|(_, seen)| **seen == FileState::Missing);
         for ((row, name), _) in gone.take(MAX_NAMED) {
             problems.push(no_such_file(source, name, *row));
         }
@@ -190,9 +190,9 @@ impl Files {
         }
         for (row, seen) in rows.into_iter().zip(found) {
             match seen {
-                Sighting::There(seen) => self.seen[row as usize] = seen,
-                Sighting::Missing => self.seen[row as usize].size = MISSING,
-                Sighting::Unknown => {}
+                FileState::There(seen) => self.seen[row as usize] = seen,
+                FileState::Missing => self.seen[row as usize].size = MISSING,
+                FileState::Unknown => {}
             }
         }
         Ok(())
@@ -238,27 +238,27 @@ fn none_there(column: &Column, source: &Arc<dyn Source>, first: &str, count: usi
 
 /// Result of looking for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sighting {
+enum FileState {
     There(Seen),
     Missing,
     /// Not known; the read will show.
     Unknown,
 }
 
-fn sightings(source: &Arc<dyn Source>, names: &[&str]) -> Result<Vec<Sighting>> {
+fn sightings(source: &Arc<dyn Source>, names: &[&str]) -> Result<Vec<FileState>> {
     if source.is_remote() && names.len() > ASKED_SINGLY {
         return Ok(listed(source, names));
     }
     let size = if source.is_remote() { 1 } else { AT_A_TIME };
     let chunks: Vec<&[&str]> = names.chunks(size).collect();
     let look = |name: &&str| match source.open(name) {
-        Ok(object) => Ok(Sighting::There(Seen { size: object.size(), version: object.version() })),
-        Err(Error::Storage { source, .. }) if is_absent(source.kind()) => Ok(Sighting::Missing),
-        Err(_) if !source.is_remote() => Ok(Sighting::Unknown),
+        Ok(object) => Ok(FileState::There(Seen { size: object.size(), version: object.version() })),
+        Err(Error::Storage { source, .. }) if is_absent(source.kind()) => Ok(FileState::Missing),
+        Err(_) if !source.is_remote() => Ok(FileState::Unknown),
         Err(error) => Err(error),
     };
     let found = parallel::collect(chunks.len(), |chunk| {
-        chunks[chunk].iter().map(look).collect::<Result<Vec<Sighting>>>()
+        chunks[chunk].iter().map(look).collect::<Result<Vec<FileState>>>()
     })?;
     Ok(found.concat())
 }
@@ -268,19 +268,19 @@ fn is_absent(kind: std::io::ErrorKind) -> bool {
 }
 
 /// Checks by one listing of the common folder; a server that cannot list knows nothing.
-fn listed(source: &Arc<dyn Source>, names: &[&str]) -> Vec<Sighting> {
+fn listed(source: &Arc<dyn Source>, names: &[&str]) -> Vec<FileState> {
     let mut folder = names[0].rsplit_once('/').map_or("", |(folder, _)| folder);
     for name in names {
         while !folder.is_empty() && !name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
     }
-    let Ok(listing) = source.list(folder) else { return vec![Sighting::Unknown; names.len()] };
+    let Ok(listing) = source.list(folder) else { return vec![FileState::Unknown; names.len()] };
     let known: HashMap<&str, Seen> = listing
         .entries
         .iter()
         .map(|entry| (entry.name.as_str(), Seen { size: entry.size, version: entry.version }))
         .collect();
-    let look = |name: &&str| known.get(*name).map_or(Sighting::Missing, |seen| Sighting::There(*seen));
+    let look = |name: &&str| known.get(*name).map_or(FileState::Missing, |seen| FileState::There(*seen));
     names.iter().map(look).collect()
 }

@@ -21,7 +21,7 @@ const PATH: &str = "path";
 const IMAGE: &str = "image";
 
 /// Inputs for making a table.
-pub(super) struct Making<'a> {
+pub(super) struct TableBuilder<'a> {
     pub(super) name: &'static str,
     pub(super) place: Location,
     pub(super) options: &'a ReadingOptions,
@@ -31,7 +31,7 @@ pub(super) struct Making<'a> {
     pub(super) classes: Option<Vec<String>>,
 }
 
-impl Making<'_> {
+impl TableBuilder<'_> {
     /// The table of these columns, with paths relative to `root`.
     pub(super) fn table(self, mut columns: Vec<Arc<Column>>, root: Arc<dyn Source>) -> Result<Table> {
         self.check_schema(&columns)?;
@@ -53,7 +53,7 @@ impl Making<'_> {
         let schema = Schema { fields: specs, classes };
         let rows = columns.first().map_or(0, |column| column.rows);
         let fingerprint = fingerprint(&columns, &files);
-        let Making { name, place, .. } = self;
+        let TableBuilder { name, place, .. } = self;
         Ok(Table { name, place, schema, fields, columns, files, places, rows, fingerprint, problems })
     }
 

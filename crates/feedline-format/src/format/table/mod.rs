@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::folder::is_image_name;
-use super::zip::has_ending;
+use super::sniff::has_ending;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::field::Carrier;
@@ -22,7 +22,7 @@ use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, Kind, SampleBuffer
 use crate::source::{Seen, Source, Target, to_usize};
 use column::Column;
 use files::{Files, Places};
-use make::Making;
+use make::TableBuilder;
 pub use rows::Rows;
 
 /// How to detect and open a table.
@@ -87,7 +87,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let columns = columns.map_err(|reason| Error::data(place.clone(), reason))?;
     let columns = columns.into_iter().map(Arc::new).collect();
     let needs_paths = style != Style::JsonLines;
-    let making = Making { name: "table", place, options, needs_paths, classes: None };
+    let making = TableBuilder { name: "table", place, options, needs_paths, classes: None };
     let root = match &options.root {
         Some(root) => crate::source::folder_at(root, &options.storage)?,
         None => source.clone(),
@@ -111,7 +111,7 @@ fn open_files(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Forma
     for name in names {
         paths.push_bytes(name.as_bytes());
     }
-    let making = Making {
+    let making = TableBuilder {
         name: "files",
         place: Location::new(source.uri()),
         options,
@@ -128,7 +128,8 @@ pub fn open_rows(rows: &Rows, options: &ReadingOptions) -> Result<Arc<dyn Format
         return Err(Error::data(place, "the rows are damaged"));
     }
     let root = crate::source::folder_at(options.root.as_deref().unwrap_or("."), &options.storage)?;
-    let making = Making { name: "rows", place, options, needs_paths: false, classes: rows.classes.clone() };
+    let making =
+        TableBuilder { name: "rows", place, options, needs_paths: false, classes: rows.classes.clone() };
     Ok(Arc::new(making.table(rows.columns.clone(), root)?))
 }
 

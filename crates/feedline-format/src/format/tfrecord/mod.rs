@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::lru_cache::LruCache;
 use super::open_objects::OpenObjects;
-use super::recent::Recent;
 use super::saved_index::SavedIndex;
 use super::{Format, Probe, ReadingOptions, folder, parallel, splits};
 use crate::error::{Error, Location, Result};
@@ -93,7 +93,7 @@ pub(crate) struct TfRecord {
     open_objects: OpenObjects,
     files: Vec<File>,
     starts: Starts,
-    inflated: Recent<usize, Vec<u8>>,
+    inflated: LruCache<usize, Vec<u8>>,
 }
 
 /// One file: its first sample, how it is stored, and the total length of its records.
@@ -163,7 +163,7 @@ impl TfRecord {
             open_objects,
             files,
             starts,
-            inflated: Recent::new(inflate::MAX_BYTES as usize),
+            inflated: LruCache::new(inflate::MAX_BYTES as usize),
         };
         let known = saved.columns.is_some();
         let columns = saved.columns.map_or_else(|| open.survey(), Ok)?;

@@ -70,7 +70,7 @@ fn take(text: &str, tar: &dyn Object) -> Result<Grouping, String> {
             number += 1;
             let end = listed.offset.checked_add(listed.size).filter(|end| *end <= tar.size());
             position = end.ok_or("a member reaches past the end")?.next_multiple_of(BLOCK);
-            if grouping.add(listed.name, listed.offset, listed.size)? == Taken::PassedOver {
+            if grouping.add(listed.name, listed.offset, listed.size)? == Taken::Skipped {
                 return Err(format!("'{}' belongs to no sample", listed.name));
             }
         }

@@ -229,7 +229,7 @@ pub(super) struct Grouping {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Not part of any sample.
-    PassedOver,
+    Skipped,
     Stored,
     /// A short integer: pass its bytes to [`Grouping::value`].
     Integer,
@@ -239,11 +239,11 @@ impl Grouping {
     /// Adds the next member. The error is a reason.
     pub(super) fn add(&mut self, name: &str, offset: u64, length: u64) -> Result<Taken, Refused> {
         if is_meta(name) {
-            return Ok(Taken::PassedOver);
+            return Ok(Taken::Skipped);
         }
         let Some((key, suffix)) = split_name(name) else {
-            self.pass_over(name);
-            return Ok(Taken::PassedOver);
+            self.skip_member(name);
+            return Ok(Taken::Skipped);
         };
         if offset >= MAX_OFFSET {
             return Err(Refused::Other("a shard of more than 256 TiB".to_owned()));
@@ -260,7 +260,7 @@ impl Grouping {
             return Ok(());
         }
         let Some((key, suffix)) = split_name(name) else {
-            self.pass_over(name);
+            self.skip_member(name);
             return Ok(());
         };
         let number = self.number(suffix)?;
@@ -309,7 +309,7 @@ impl Grouping {
         Ok(self.end_sample()?)
     }
 
-    fn pass_over(&mut self, name: &str) {
+    fn skip_member(&mut self, name: &str) {
         if self.left_out.nameless == 0 {
             name.clone_into(&mut self.left_out.first_nameless);
         }
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(grouping.add("a/k1.JPG", 512, 100).unwrap(), Taken::Stored);
         assert_eq!(grouping.add("a/k1.cls", 1536, 2).unwrap(), Taken::Integer);
         grouping.value(b"-7");
-        assert_eq!(grouping.add("__meta__", 2560, 2).unwrap(), Taken::PassedOver);
+        assert_eq!(grouping.add("__meta__", 2560, 2).unwrap(), Taken::Skipped);
         assert_eq!(grouping.add("k2.cls", 3584, 2).unwrap(), Taken::Integer);
         grouping.value(b"no");
         assert!(grouping.add("k2.CLS", 4608, 2).unwrap_err().to_string().contains("twice"));

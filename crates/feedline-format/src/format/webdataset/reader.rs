@@ -115,12 +115,12 @@ impl WebDataset {
         let open_objects = OpenObjects::with_versions(source, objects);
         let mut open =
             WebDataset { uri, schema, fingerprint, problems, lost, open_objects, unpacked, shards, starts };
-        open.doubt_integers();
+        open.demote_non_integers();
         Ok(open)
     }
 
     /// A suffix such as `cls` means an integer. If no sample has an integer there, the field is bytes with that name.
-    fn doubt_integers(&mut self) {
+    fn demote_non_integers(&mut self) {
         for field in 1..self.schema.fields.len() {
             let is_it = self.schema.fields[field].kind == Kind::Int && !self.holds_integers(field);
             if is_it && self.len() > 0 {

@@ -7,11 +7,11 @@ use crate::source::Object;
 
 const BLOCK: u64 = 512;
 /// Bytes read at once: `most` for many small members in a row, `least` after a jump; in between it grows fourfold
-/// with every read. Members larger than `pass_over` are skipped without reading them.
-const NEAR: Reach = Reach { least: 1024, most: 256 * 1024, pass_over: 32 * 1024 };
+/// with every read. Members larger than `skip_over` are skipped without reading them.
+const NEAR: Reach = Reach { least: 1024, most: 256 * 1024, skip_over: 32 * 1024 };
 /// The same for objects that answer slowly (a bucket takes tens of milliseconds per request, in which megabytes
 /// arrive).
-const DISTANT: Reach = Reach { least: 256 * 1024, most: 8 << 20, pass_over: 2 << 20 };
+const DISTANT: Reach = Reach { least: 256 * 1024, most: 8 << 20, skip_over: 2 << 20 };
 /// A slower answer comes from a remote source. A disk that has to move its head is faster.
 const FAR: Duration = Duration::from_millis(15);
 /// Maximum length of a name or PAX record list; GNU tar and libarchive never write more.
@@ -22,7 +22,7 @@ const ZEROS: usize = 64 * 1024;
 struct Reach {
     least: u64,
     most: u64,
-    pass_over: u64,
+    skip_over: u64,
 }
 
 /// A regular file in a tar, or another name for one.
@@ -287,7 +287,7 @@ impl<'a> Window<'a> {
     fn fill(&mut self, offset: u64, length: u64) -> Result<(), String> {
         let reach = if self.far { DISTANT } else { NEAR };
         // After a jump past the window, members are large, and reading ahead would read all of them.
-        let near = offset < self.start + self.bytes.len() as u64 + reach.pass_over;
+        let near = offset < self.start + self.bytes.len() as u64 + reach.skip_over;
         self.ahead = if near { (self.ahead * 4).clamp(reach.least, reach.most) } else { reach.least };
         let size = self.ahead.max(length).min(self.object.size() - offset);
         self.bytes.resize(size as usize, 0);

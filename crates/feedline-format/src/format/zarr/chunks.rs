@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::lru_cache::LruCache;
 use super::super::open_objects::OpenObjects;
-use super::super::recent::Recent;
 use super::codec::undo;
 use super::metadata::{Array, Element};
 use crate::error::{Error, Location, Result};
@@ -13,7 +13,7 @@ use crate::sample::{Extent, SampleBuffer};
 use crate::source::room_for;
 
 /// Decompressed chunks and shard indexes of a data set, by array, chunk (or shard), and whether it is an index.
-pub(super) type Kept = Recent<(u32, u64, bool), Vec<u8>>;
+pub(super) type Kept = LruCache<(u32, u64, bool), Vec<u8>>;
 
 /// An array with the objects that contain it.
 #[derive(Debug)]

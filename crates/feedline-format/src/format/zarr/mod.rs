@@ -16,10 +16,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::lru_cache::LruCache;
 use super::npy::RowHeader;
 use super::open_objects::OpenObjects;
-use super::recent::Recent;
-use super::rows::{Becomes, common_length, is_part, without_part};
+use super::rows::{RowValue, common_length, is_part, without_part};
 use super::{Extents, Format, Index, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{
@@ -64,7 +64,7 @@ struct Column {
 
 #[derive(Debug)]
 enum Stored {
-    Numbers(RowHeader, Becomes),
+    Numbers(RowHeader, RowValue),
     Varying(Kind),
 }
 
@@ -118,7 +118,7 @@ impl Zarr {
         let field = |column: &Column| FieldSpec::new(&column.name, column.kind());
         let schema = Schema { fields: columns.iter().map(field).collect(), classes: None };
         let fingerprint = fingerprint(&columns, &objects);
-        let (open_objects, kept) = (OpenObjects::with_versions(source, objects), Recent::new(KEPT_BYTES));
+        let (open_objects, kept) = (OpenObjects::with_versions(source, objects), LruCache::new(KEPT_BYTES));
         Ok(Zarr { uri, open_objects, kept, schema, columns, rows, fingerprint, problems })
     }
 }
@@ -174,7 +174,7 @@ fn stored(array: &Array, kind: Option<Kind>) -> Result<Stored, String> {
     match (array.element, kind) {
         (Element::Number { dtype, big_endian }, kind) => {
             let header = RowHeader::new(dtype, big_endian, array.shape[0], &array.shape[1..])?;
-            Ok(Stored::Numbers(header, Becomes::new(&header, kind)?))
+            Ok(Stored::Numbers(header, RowValue::new(&header, kind)?))
         }
         (Element::Varying { text: true }, None) => Ok(Stored::Varying(Kind::Text)),
         (Element::Varying { text: false }, None) => Ok(Stored::Varying(Kind::Bytes)),

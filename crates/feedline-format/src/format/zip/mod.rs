@@ -9,6 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::folder::{Folder, is_image_name};
+use super::sniff::has_ending;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::source::{Source, Target};
@@ -32,12 +33,6 @@ fn recognises(target: &Target) -> Result<Option<String>> {
     }
     let zip = matches!(&magic, b"PK\x03\x04" | b"PK\x05\x06") || has_ending(name, ".zip");
     Ok(zip.then(|| "a zip file".to_owned()))
-}
-
-/// Whether the name has this extension, in any case.
-pub(super) fn has_ending(name: &str, ending: &str) -> bool {
-    let start = name.len().wrapping_sub(ending.len());
-    name.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
 fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {

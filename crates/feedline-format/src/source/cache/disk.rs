@@ -26,7 +26,7 @@ use crate::source::{LockedFile, private};
 const LOCKS: u64 = 1024;
 
 /// Blocks are removed until this fraction of the limit is used, so that not every new block has to make room.
-const MAKE_ROOM: f64 = 0.9;
+const EVICT_TO: f64 = 0.9;
 
 /// The cache folder.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Identity {
 
 /// The right to fetch one block. Released on drop, and by the kernel if the process dies.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct FetchLock {
     _file: LockedFile,
 }
 
@@ -146,11 +146,11 @@ impl Disk {
     }
 
     /// Waits for the right to fetch a block. Another process may have fetched it meanwhile.
-    pub(super) fn turn(&self, description: &Description) -> io::Result<Turn> {
+    pub(super) fn turn(&self, description: &Description) -> io::Result<FetchLock> {
         let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
         let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
         let file = private::new_file().truncate(false).open(path)?;
-        Ok(Turn { _file: lock(file, self.patience)? })
+        Ok(FetchLock { _file: lock(file, self.patience)? })
     }
 
     /// Whether a block of this name exists; it is checked when it is read.
@@ -233,7 +233,7 @@ impl Disk {
         let mut used = self.count()?;
         let mut files = self.files()?;
         files.sort_by_key(|found| found.used);
-        let target = ((self.limit as f64 * MAKE_ROOM) as u64).min(self.limit - bytes);
+        let target = ((self.limit as f64 * EVICT_TO) as u64).min(self.limit - bytes);
         for found in files {
             if used <= target {
                 break;

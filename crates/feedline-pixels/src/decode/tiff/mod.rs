@@ -15,7 +15,7 @@ mod layout;
 mod numbers;
 mod unpack;
 
-use super::{Codec, Header, Scratch, Stored, view};
+use super::{Codec, ImageHeader, Scratch, Stored, view};
 use crate::{Orientation, PixelLayout, Result, fit};
 use colour::Colours;
 use directory::Directory;
@@ -24,9 +24,9 @@ use unpack::ChunkShape;
 
 const CODEC: Codec = Codec::Tiff;
 
-pub(super) fn probe(bytes: &[u8]) -> Result<Header> {
+pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     let layout = Layout::new(&Directory::first(bytes)?)?;
-    Ok(Header {
+    Ok(ImageHeader {
         codec: CODEC,
         size: layout.orientation.turn_size(layout.size),
         channels: layout.samples.min(4) as u8,
@@ -51,7 +51,7 @@ fn check_amount(bytes: &[u8], layout: &Layout) -> Result<()> {
     Err(CODEC.truncated(reason))
 }
 
-pub(super) fn decode(bytes: &[u8], _: &Header, scratch: &mut Scratch) -> Result<PixelLayout> {
+pub(super) fn decode(bytes: &[u8], _: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let directory = Directory::first(bytes)?;
     let layout = Layout::new(&directory)?;
     check_amount(bytes, &layout)?;

@@ -31,7 +31,7 @@ fn every_field_comes_back() {
     compare(&*again, "exported");
     let target = Target::Folder(Arc::new(LocalSource::new(testdata("arrow/saved"))));
     let pictures = crate::format::open(&target, "arrow", &ReadingOptions::default()).unwrap();
-    crate::format::columns::expected::compare_pictures(
+    crate::format::columns::expected::compare_images(
         &*open(export(&*pictures).unwrap().0),
         &[0, 1, 2, 3, 4, 5],
     );

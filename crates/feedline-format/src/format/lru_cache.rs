@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::Result;
 
 /// Number of bytes that a piece takes.
-pub(super) trait Weigh {
+pub(super) trait ByteSize {
     fn weight(&self) -> usize;
 }
 
-impl Weigh for Vec<u8> {
+impl ByteSize for Vec<u8> {
     fn weight(&self) -> usize {
         self.capacity()
     }
@@ -25,7 +25,7 @@ impl Weigh for Vec<u8> {
 
 /// Pieces by key. See the module.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub(super) struct LruCache<K, V> {
     state: Mutex<State<K, V>>,
     most_bytes: usize,
 }
@@ -48,11 +48,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<K: Copy + Eq + Hash + Debug, V: Weigh> Recent<K, V> {
+impl<K: Copy + Eq + Hash + Debug, V: ByteSize> LruCache<K, V> {
     /// Keeps up to `most_bytes`, and always the newest piece.
     pub(super) fn new(most_bytes: usize) -> Self {
         let state = State { pieces: HashMap::new(), bytes: 0, clock: 0 };
-        Recent { state: Mutex::new(state), most_bytes }
+        LruCache { state: Mutex::new(state), most_bytes }
     }
 
     /// The piece `key`, made by `make` if it is not cached. A failure is not remembered.
@@ -122,30 +122,30 @@ mod tests {
     #[test]
     fn the_longest_unused_piece_goes_first() {
         let made = AtomicUsize::new(0);
-        let recent: Recent<u32, Vec<u8>> = Recent::new(250);
+        let cache: LruCache<u32, Vec<u8>> = LruCache::new(250);
         let get = |key: u32| {
             let make = || {
                 made.fetch_add(1, Ordering::Relaxed);
                 Ok(vec![key as u8; 100])
             };
-            assert_eq!(recent.get(key, make).unwrap()[0], key as u8);
+            assert_eq!(cache.get(key, make).unwrap()[0], key as u8);
         };
         [1, 2, 1, 3].into_iter().for_each(get);
         assert_eq!(made.load(Ordering::Relaxed), 3);
         get(1);
-        assert!(recent.peek(1).is_some() && recent.peek(2).is_none());
+        assert!(cache.peek(1).is_some() && cache.peek(2).is_none());
         assert_eq!(made.load(Ordering::Relaxed), 3);
         get(2);
         assert_eq!(made.load(Ordering::Relaxed), 4);
-        assert!(lock(&recent.state).bytes <= 250);
+        assert!(lock(&cache.state).bytes <= 250);
     }
 
     #[test]
     fn many_threads_make_a_piece_once_and_failures_are_tried_again() {
         let made = AtomicUsize::new(0);
-        let recent: Recent<u32, Vec<u8>> = Recent::new(1000);
+        let cache: LruCache<u32, Vec<u8>> = LruCache::new(1000);
         let fail = || Err(Error::data(Location::new("x"), "no"));
-        assert!(recent.get(7, fail).is_err());
+        assert!(cache.get(7, fail).is_err());
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -154,7 +154,7 @@ mod tests {
                         std::thread::sleep(std::time::Duration::from_millis(20));
                         Ok(vec![1; 10])
                     };
-                    assert_eq!(recent.get(7, make).unwrap().len(), 10);
+                    assert_eq!(cache.get(7, make).unwrap().len(), 10);
                 });
             }
         });
