@@ -1,6 +1,9 @@
 //! Stands for the decoders that this build leaves out. [`probe`](super::probe) refuses their images by name before
 //! anything here is called.
 
+// Which of these functions are used depends on which decoders are left out.
+#![allow(dead_code, unused_imports)]
+
 use super::{ImageHeader, Scratch, Stored};
 use crate::{Error, PixelLayout, Result, Size};
 
