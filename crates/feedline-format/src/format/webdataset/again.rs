@@ -14,7 +14,7 @@ pub(super) struct Joined {
     pub(super) keys: Vec<u8>,
     /// Number of runs that were joined to an earlier sample, and of runs that had a suffix in common with all earlier
     /// ones.
-    pub(super) joined_runs: u64,
+    pub(super) runs: u64,
     pub(super) repeated: u64,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn join(samples: &[u8], members: &[u8], keys: &[u8]) -> Option<Joined
         return None;
     }
     let (samples, members, keys) = tables(&found);
-    Some(Joined { samples, members, keys, joined_runs: joined, repeated })
+    Some(Joined { samples, members, keys, runs: joined, repeated })
 }
 
 fn shares_suffix(there: &[&[u8]], entries: &[u8]) -> bool {

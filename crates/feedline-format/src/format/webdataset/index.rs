@@ -379,8 +379,8 @@ impl Grouping {
             return;
         }
         let Some(joined) = again::join(&self.samples, &self.members, &self.keys) else { return };
-        (self.left_out.joined, self.left_out.repeated) = (joined.joined_runs, joined.repeated);
-        if joined.joined_runs > 0 {
+        (self.left_out.joined, self.left_out.repeated) = (joined.runs, joined.repeated);
+        if joined.runs > 0 {
             (self.samples, self.members, self.keys) = (joined.samples, joined.members, joined.keys);
             self.hasher.update(b"joined");
         }
