@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint bench bench-formats bench-remote bench-decode bench-transforms bench-targets parity fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets parity fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,7 +61,18 @@ lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/check_dependencies.py
 	$(BIN)/python tools/options_table.py --check
+	$(BIN)/python tools/reference_docs.py --check
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python --exclude feedline-servers
+
+wheel: setup ## A wheel as it is released, into dist/, tried in empty environments
+	rm -rf dist
+	$(BIN)/maturin build --profile dist --strip --locked --out dist
+	PYTHON=$(PYTHON) tools/check_wheel.sh dist/*.whl
+
+docs: build ## The documentation site, into site/ (offline; also builds with MkDocs and Material)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt
+	$(BIN)/python tools/reference_docs.py --write
+	$(BIN)/zensical build
 
 bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
 	$(BIN)/python benchmarks/run.py $(DATA)
