@@ -112,7 +112,7 @@ impl RowOp {
             RowOp::Grey => dispatch!(level, greys(pixels)),
             RowOp::Hue(shift) => dispatch!(avx512: level, hue(pixels, *shift)),
             RowOp::Permute(order) => dispatch!(level, permute(pixels, *order)),
-            RowOp::Point(point) => point.apply(pixels),
+            RowOp::Point(point) => point.apply(level, pixels),
         }
     }
 }

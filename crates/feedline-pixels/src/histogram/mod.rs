@@ -2,8 +2,7 @@
 //! (the histogram). They then apply a table per channel.
 
 use crate::colour::{self, RowOp, Table, blend};
-use crate::point::tensor_grey;
-use crate::{CpuLevel, ImageMut};
+use crate::{CpuLevel, ImageMut, point};
 
 /// How often each byte occurs in each of the first three channels.
 struct Histogram([[u32; 256]; 3]);
@@ -47,11 +46,10 @@ pub(crate) fn contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor: f32) {
 /// Contrast as torchvision computes it on tensors: the mean of truncated greys stays a float.
 pub(crate) fn tensor_contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor: f32) {
     let pixels = image.size.area().max(1) as f64;
-    let grey = |p: &[u8]| f64::from(tensor_grey([p[0], p[1], p[2]].map(f32::from)).floor());
-    let sum: f64 =
-        (0..image.size.height).map(|y| image.row_mut(y).chunks_exact(4).map(grey).sum::<f64>()).sum();
-    let rest = (sum / pixels) as f32 * (1.0 - f64::from(factor)) as f32;
-    let table = RowOp::Table(Table::of(|x| colour::truncated(f32::from(x) * factor + rest)));
+    let sum: u64 = (0..image.size.height).map(|y| point::grey_sum(level, image.row_mut(y))).sum();
+    let (mean, rest) = ((sum as f64 / pixels) as f32, (1.0 - f64::from(factor)) as f32);
+    // One rounding, as torch adds a multiple.
+    let table = RowOp::Table(Table::of(|x| colour::truncated(mean.mul_add(rest, f32::from(x) * factor))));
     for y in 0..image.size.height {
         table.apply(level, image.row_mut(y));
     }
@@ -59,17 +57,24 @@ pub(crate) fn tensor_contrast(level: CpuLevel, image: &mut ImageMut<'_>, factor:
 
 /// Autocontrast as torchvision computes it on tensors: single precision.
 pub(crate) fn tensor_autocontrast(level: CpuLevel, image: &mut ImageMut<'_>) {
-    let histogram = Histogram::of(image);
-    let table = |counts: [u32; 256]| {
-        let low = counts.iter().position(|count| *count > 0).unwrap_or(0) as f32;
-        let high = counts.iter().rposition(|count| *count > 0).unwrap_or(0) as f32;
+    let table = |[low, high]: [u8; 2]| {
         if high <= low {
             return Table::of(|x| x);
         }
+        let (low, high) = (f32::from(low), f32::from(high));
         let scale = (high - low) * (1.0 / 255.0);
         Table::of(|x| colour::truncated((f32::from(x) - low) / scale))
     };
-    apply(level, image, &histogram.0.map(table));
+    let found = extremes(level, image);
+    apply(level, image, &found.map(table));
+}
+
+fn extremes(level: CpuLevel, image: &mut ImageMut<'_>) -> [[u8; 2]; 3] {
+    let mut found = [[255, 0]; 3];
+    for y in 0..image.size.height {
+        colour::extremes(level, image.row_mut(y), &mut found);
+    }
+    found
 }
 
 /// Changes each channel's values so that their histogram becomes flat, like `PIL.ImageOps.equalize`.
@@ -95,10 +100,7 @@ fn equal_table(counts: &[u32; 256]) -> Table {
 
 /// Stretches each channel to the whole range, like `PIL.ImageOps.autocontrast`.
 pub(crate) fn autocontrast(level: CpuLevel, image: &mut ImageMut<'_>) {
-    let mut found = [[255, 0]; 3];
-    for y in 0..image.size.height {
-        colour::extremes(level, image.row_mut(y), &mut found);
-    }
+    let found = extremes(level, image);
     apply(level, image, &found.map(stretched_table));
 }
 
@@ -128,12 +130,14 @@ mod tests {
         let bytes: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| 40 + (i.wrapping_mul(2654435761) >> 25) as u8).collect();
         let made = |level| {
-            [0, 1, 2].map(|op| {
+            [0, 1, 2, 3, 4].map(|op| {
                 let mut out = bytes.clone();
                 let mut image = ImageMut::new(&mut out, size, 37 * 4, PixelLayout::Rgbx).unwrap();
                 match op {
                     0 => equalize(level, &mut image),
                     1 => autocontrast(level, &mut image),
+                    2 => tensor_contrast(level, &mut image, 0.6),
+                    3 => tensor_autocontrast(level, &mut image),
                     _ => contrast(level, &mut image, 1.7),
                 }
                 out

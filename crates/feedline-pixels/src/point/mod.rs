@@ -3,9 +3,12 @@
 
 mod scalar;
 
-pub(crate) use scalar::tensor_grey;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 
-use crate::Table;
+use crate::colour::look_up_channels;
+use crate::cpu::dispatch;
+use crate::{CpuLevel, Table};
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,16 +41,22 @@ pub enum Point {
 
 impl Point {
     /// Applies the operation to pixels of four bytes.
-    pub(crate) fn apply(&self, pixels: &mut [u8]) {
+    pub(crate) fn apply(&self, level: CpuLevel, pixels: &mut [u8]) {
         match self {
-            Point::Matrix { rows, add } => scalar::matrix(pixels, rows, add),
+            Point::Matrix { rows, add } => dispatch!(level, matrix(pixels, rows, add)),
             Point::Hsv { turn, saturation, value } => scalar::hsv(pixels, *turn, *saturation, *value),
-            Point::Tables(tables) => scalar::tables(pixels, tables),
-            Point::TensorGrey => scalar::greys(pixels),
-            Point::TensorSaturation(factor) => scalar::saturation(pixels, *factor),
+            Point::Tables(tables) => look_up_channels(level, pixels, tables),
+            Point::TensorGrey => dispatch!(level, greys(pixels)),
+            Point::TensorSaturation(factor) => dispatch!(level, saturation(pixels, *factor)),
             Point::TensorHue(turn) => scalar::hue(pixels, *turn),
         }
     }
+}
+
+/// The sum of the truncated greys of pixels of four bytes.
+pub(crate) fn grey_sum(level: CpuLevel, pixels: &[u8]) -> u64 {
+    // A part's sum fits 32 bits.
+    pixels.chunks(1 << 16).map(|part| u64::from(dispatch!(level, grey_sum(part)))).sum()
 }
 
 #[cfg(test)]
@@ -65,7 +74,7 @@ mod tests {
         ];
         for op in ops {
             let mut pixels = colours.clone();
-            op.apply(&mut pixels);
+            op.apply(CpuLevel::detect(), &mut pixels);
             let worst = pixels
                 .chunks_exact(4)
                 .zip(colours.chunks_exact(4))
@@ -76,10 +85,34 @@ mod tests {
     }
 
     #[test]
+    fn levels_agree_bit_for_bit() {
+        let colours: Vec<u8> = (0..4 * 77u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
+        let rows = [[0.9, 0.3, -0.2], [-0.1, 1.2, 0.4], [0.5, 0.5, 0.5]];
+        let tables = Box::new([Table::of(|x| x / 2), Table::of(|x| !x), Table::of(|x| x.wrapping_mul(5))]);
+        let ops = [
+            Point::Matrix { rows, add: [3.0, -20.0, 0.25] },
+            Point::Tables(tables),
+            Point::TensorGrey,
+            Point::TensorSaturation(1.7),
+            Point::TensorSaturation(0.3),
+        ];
+        for level in CpuLevel::available() {
+            assert_eq!(grey_sum(level, &colours), grey_sum(CpuLevel::Scalar, &colours));
+            for op in &ops {
+                let (mut expected, mut found) = (colours.clone(), colours.clone());
+                op.apply(CpuLevel::Scalar, &mut expected);
+                op.apply(level, &mut found);
+                let same = found.chunks_exact(4).zip(expected.chunks_exact(4)).all(|(a, b)| a[..3] == b[..3]);
+                assert!(same, "{op:?} {level:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_third_of_the_circle_takes_red_to_green() {
         for op in [Point::TensorHue(1.0 / 3.0), Point::Hsv { turn: 1.0 / 3.0, saturation: 1.0, value: 1.0 }] {
             let mut pixels = [255, 0, 0, 255];
-            op.apply(&mut pixels);
+            op.apply(CpuLevel::detect(), &mut pixels);
             assert_eq!(pixels, [0, 255, 0, 255], "{op:?}");
         }
     }

@@ -1,6 +1,5 @@
 //! The reference.
 
-use crate::Table;
 use crate::colour::truncated;
 
 fn each(pixels: &mut [u8], change: impl Fn([f32; 3]) -> [u8; 3]) {
@@ -29,28 +28,35 @@ pub(super) fn hsv(pixels: &mut [u8], turn: f32, saturation: f32, value: f32) {
     });
 }
 
-pub(super) fn tables(pixels: &mut [u8], tables: &[Table; 3]) {
-    for pixel in pixels.chunks_exact_mut(4) {
-        for (value, table) in pixel.iter_mut().zip(tables) {
-            *value = table.0[*value as usize];
-        }
-    }
-}
+/// torchvision's shares of red, green and blue in a tensor's grey.
+pub(super) const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
 /// torchvision's grey of a tensor's pixel, not yet truncated.
-pub(crate) fn tensor_grey([red, green, blue]: [f32; 3]) -> f32 {
-    red * 0.2989 + green * 0.587 + blue * 0.114
+#[inline(always)]
+fn tensor_grey([red, green, blue]: [f32; 3]) -> f32 {
+    red * GREY[0] + green * GREY[1] + blue * GREY[2]
 }
 
 pub(super) fn greys(pixels: &mut [u8]) {
     each(pixels, |colour| [truncated(tensor_grey(colour)); 3]);
 }
 
+pub(super) fn grey_sum(pixels: &[u8]) -> u32 {
+    let grey = |pixel: &[u8; 4]| tensor_grey([pixel[0], pixel[1], pixel[2]].map(f32::from)) as u32;
+    pixels.as_chunks::<4>().0.iter().map(grey).sum()
+}
+
+/// The grey's share beside a colour's.
+pub(super) fn rest(factor: f32) -> f32 {
+    (1.0 - f64::from(factor)) as f32
+}
+
 pub(super) fn saturation(pixels: &mut [u8], factor: f32) {
-    let rest = (1.0 - f64::from(factor)) as f32;
+    let rest = rest(factor);
     each(pixels, |colour| {
         let grey = tensor_grey(colour).floor();
-        colour.map(|level| truncated(level * factor + grey * rest))
+        // One rounding, as torch adds a multiple.
+        colour.map(|level| truncated(grey.mul_add(rest, level * factor)))
     });
 }
 

@@ -8,7 +8,7 @@ mod scalar;
 mod avx2;
 
 use crate::cpu::dispatch;
-use crate::warp::Map;
+use crate::warp::{self, Map};
 use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, WarpFilter};
 
 pub(crate) use field::Field;
@@ -69,6 +69,11 @@ pub(crate) fn sample(
     from: ImageRef<'_>,
     to: &mut ImageMut<'_>,
 ) -> Result<()> {
+    if let (Places::Map(map), Outside::Fill([red, green, blue])) = (sample.places, sample.outside)
+        && warp::moved(&map, from, to, [red, green, blue, 255])
+    {
+        return Ok(());
+    }
     field.prepare_by(level, sample)?;
     for y in 0..to.size.height {
         dispatch!(level, row(sample, field, from, y, to.row_mut(y)));
@@ -86,19 +91,8 @@ pub(crate) fn place(sample: &Sample, field: &Field, x: u32, y: u32) -> (f64, f64
 fn place_in_row(sample: &Sample, offsets: [&[f32]; 2], x: u32, y: u32) -> (f64, f64) {
     let (mx, my) = (f64::from(x) + 0.5, f64::from(y) + 0.5);
     match sample.places {
-        Places::Map(Map::Affine([a, b, c, d, e, f])) => (a * mx + b * my + c, d * mx + e * my + f),
-        Places::Map(Map::Perspective([a, b, c, d, e, f, g, h])) => {
-            let divisor = g * mx + h * my + 1.0;
-            ((a * mx + b * my + c) / divisor, (d * mx + e * my + f) / divisor)
-        }
-        Places::Lens { distortion, shift } => {
-            let (width, height) = (f64::from(sample.output.width), f64::from(sample.output.height));
-            let (middle_x, middle_y) = (width / 2.0 + shift.0, height / 2.0 + shift.1);
-            let (u, v) = ((mx - middle_x) / width, (my - middle_y) / height);
-            let squared = u * u + v * v;
-            let stretch = 1.0 + distortion * squared + distortion * squared * squared;
-            (u * stretch * width + middle_x, v * stretch * height + middle_y)
-        }
+        Places::Map(map) => map.at((mx, my)),
+        Places::Lens { distortion, shift } => bent(sample.output, distortion, shift, (mx, my)),
         Places::Elastic { .. } => {
             let [dx, dy] = offsets.map(|row| row[x as usize]);
             (mx + f64::from(dx), my + f64::from(dy))
@@ -106,7 +100,18 @@ fn place_in_row(sample: &Sample, offsets: [&[f32]; 2], x: u32, y: u32) -> (f64, 
     }
 }
 
-/// The source's column and row at a place; `None` outside.
+/// Where a lens shows a pixel from.
+#[inline(always)]
+fn bent(size: Size, distortion: f64, shift: (f64, f64), (mx, my): (f64, f64)) -> (f64, f64) {
+    let (width, height) = (f64::from(size.width), f64::from(size.height));
+    let (middle_x, middle_y) = (width / 2.0 + shift.0, height / 2.0 + shift.1);
+    let (u, v) = ((mx - middle_x) / width, (my - middle_y) / height);
+    let squared = u * u + v * v;
+    let stretch = 1.0 + distortion * squared + distortion * squared * squared;
+    (u * stretch * width + middle_x, v * stretch * height + middle_y)
+}
+
+/// The source's column and row that a place shows; `None` outside.
 pub(crate) fn nearest_place(size: Size, place: (f64, f64), outside: Outside) -> Option<(u32, u32)> {
     scalar::nearest_place(size, place, outside)
 }
@@ -200,6 +205,10 @@ mod tests {
             Places::Elastic { alpha: (40.0, 30.0), sigma: (3.0, 2.0), seed: 5 },
             Places::Lens { distortion: 0.6, shift: (1.5, -2.0) },
             Places::Map(Map::Affine([0.9, 0.2, 1.3, -0.1, 1.1, -2.7])),
+            Places::Map(Map::Affine([1.0, 0.0, -3.0, 0.0, 1.0, 5.0])),
+            Places::Map(Map::Affine([1e9, 3.0, 1e12, -1e9, 1e300, -1e12])),
+            Places::Map(Map::Perspective([1.1, 0.1, -2.0, 0.05, 0.9, 1.0, 0.001, -0.002])),
+            Places::Map(Map::Perspective([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, -0.1, 0.0])),
         ];
         for places in places {
             for filter in [WarpFilter::Nearest, WarpFilter::Bilinear] {

@@ -1,6 +1,7 @@
 //! The reference; inlined into `avx2`.
 
-use super::{Field, Outside, Sample, place_in_row};
+use super::{Field, Outside, Places, Sample, bent, place_in_row};
+use crate::warp::Map;
 use crate::{ImageRef, Size, WarpFilter};
 
 /// One row of the result.
@@ -14,6 +15,41 @@ pub(super) fn row(sample: &Sample, field: &Field, from: ImageRef<'_>, y: u32, ro
             _ => bilinear(from, place, sample.outside),
         };
         pixel.copy_from_slice(&found);
+    }
+}
+
+/// The places of a run of pixels that begins at column `first`: those of `place_in_row`, in loops that the compiler makes
+/// vectors of.
+#[inline(always)]
+pub(super) fn places(
+    sample: &Sample,
+    offsets: [&[f32]; 2],
+    first: u32,
+    y: u32,
+    places: (&mut [f64], &mut [f64]),
+) {
+    let my = f64::from(y) + 0.5;
+    match sample.places {
+        Places::Map(Map::Affine([a, b, c, d, e, f])) => {
+            each(first, places, |mx| (a * mx + b * my + c, d * mx + e * my + f));
+        }
+        Places::Map(map) => each(first, places, |mx| map.at((mx, my))),
+        Places::Lens { distortion, shift } => {
+            each(first, places, |mx| bent(sample.output, distortion, shift, (mx, my)));
+        }
+        Places::Elastic { .. } => {
+            each(first, (&mut *places.0, &mut *places.1), |mx| (mx, my));
+            let [dx, dy] = offsets.map(|row| &row[first as usize..]);
+            places.0.iter_mut().zip(dx).for_each(|(place, offset)| *place += f64::from(*offset));
+            places.1.iter_mut().zip(dy).for_each(|(place, offset)| *place += f64::from(*offset));
+        }
+    }
+}
+
+#[inline(always)]
+fn each(first: u32, (across, down): (&mut [f64], &mut [f64]), find: impl Fn(f64) -> (f64, f64)) {
+    for (column, (across, down)) in (first as i32..).zip(across.iter_mut().zip(down)) {
+        (*across, *down) = find(f64::from(column) + 0.5);
     }
 }
 
@@ -81,7 +117,7 @@ pub(super) fn nearest_place(size: Size, (x, y): (f64, f64), outside: Outside) ->
 }
 
 #[inline(always)]
-fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
+pub(super) fn bilinear(from: ImageRef<'_>, (x, y): (f64, f64), outside: Outside) -> [u8; 4] {
     let x = inside(x - 0.5, from.size.width, outside);
     let y = inside(y - 0.5, from.size.height, outside);
     if !x.is_finite() || !y.is_finite() {

@@ -170,6 +170,18 @@ fn nearest_row<const BYTES: usize>(
     scalar::nearest_fixed(fixed, from, start, fill, row);
 }
 
+/// Writes the moved image if the map does nothing but move it by whole pixels; both have four bytes per pixel.
+pub(crate) fn moved(map: &Map, from: ImageRef<'_>, to: &mut ImageMut<'_>, fill: [u8; 4]) -> bool {
+    let by = match map {
+        Map::Affine(map) if map[1] == 0.0 && map[3] == 0.0 => whole_pixels(map),
+        _ => None,
+    };
+    if let Some(by) = by {
+        scalar::nearest_moved(by, from, to, fill);
+    }
+    by.is_some()
+}
+
 /// The offset of a map that only moves, by whole pixels.
 fn whole_pixels(map: &[f64; 6]) -> Option<(i64, i64)> {
     let small = |v: f64| v.fract() == 0.0 && v.abs() < f64::from(1 << 30);

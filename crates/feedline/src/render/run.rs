@@ -150,16 +150,22 @@ impl Runner {
 
     /// Mixes the current pixels with the result of each chain.
     fn mix(&mut self, own: f32, chains: &[Chain], size: Size) -> Result<()> {
-        let Runner { pixels, mixture, original, .. } = &mut *self;
-        fit(original, pixels.len(), 0)?;
-        original.copy_from_slice(pixels);
-        mixture.begin(pixels, own)?;
-        for chain in chains {
-            self.pixels.clone_from(&self.original);
+        self.mixture.begin(&self.pixels, own)?;
+        let Some((last, others)) = chains.split_last() else {
+            self.mixture.finish(&mut self.pixels, 0.0);
+            return Ok(());
+        };
+        if !others.is_empty() {
+            fit(&mut self.original, self.pixels.len(), 0)?;
+            self.original.copy_from_slice(&self.pixels);
+        }
+        for chain in others {
             self.run_chain(&chain.program, size)?;
             self.mixture.add(&self.pixels, chain.weight);
+            self.pixels.clone_from(&self.original);
         }
-        self.mixture.finish(&mut self.pixels);
+        self.run_chain(&last.program, size)?;
+        self.mixture.finish(&mut self.pixels, last.weight);
         Ok(())
     }
 

@@ -196,6 +196,10 @@ impl Act for Contrast {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
+        // A factor of one gives every pixel back.
+        if self.factor == 1.0 {
+            return;
+        }
         fusion.whole(match self.like {
             Like::Pil => WholeOp::Contrast(self.factor),
             Like::Tensor => WholeOp::Effect(Box::new(Effect::TensorContrast(self.factor))),
@@ -218,6 +222,10 @@ impl Act for Saturation {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
+        // A factor of one gives every pixel back.
+        if self.factor == 1.0 {
+            return;
+        }
         fusion.row(match self.like {
             Like::Pil => RowOp::Saturation(self.factor),
             Like::Tensor => RowOp::Point(Point::TensorSaturation(self.factor)),

@@ -46,6 +46,9 @@ impl Act for Sharpness {
     }
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
-        fusion.whole(WholeOp::Sharpness(self.factor));
+        // A factor of one gives every pixel back.
+        if self.factor != 1.0 {
+            fusion.whole(WholeOp::Sharpness(self.factor));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use feedline_pixels::{Effect, Map, Outside, Places, Sample, Size, WarpFilter, WholeOp};
 use serde::{Deserialize, Serialize};
 
-use super::warp::{check_tensor_interpolation, exact};
+use super::warp::{STAYS, check_tensor_interpolation, exact};
 use crate::transform::Interpolation;
 use crate::transform::action::Act;
 use crate::transform::fuse::Fusion;
@@ -91,6 +91,9 @@ impl Act for Sampled {
             PadMode::Reflection => Outside::Reflect,
         };
         let output = Size::new(self.width, self.height);
+        if places == Places::Map(Map::Affine(STAYS)) && output == fusion.size() {
+            return;
+        }
         let sample = Sample { places, output, filter, outside };
         fusion.whole_placed(WholeOp::Effect(Box::new(Effect::Sample(sample))), output);
     }

@@ -1,6 +1,6 @@
 //! The action of everything that rotates, shears or bends.
 
-use feedline_pixels::{Size, Warp, WarpFilter};
+use feedline_pixels::{Map, Size, Warp, WarpFilter};
 use serde::{Deserialize, Serialize};
 
 use super::sampled::{PadMode, Sampled, Whence, map};
@@ -52,7 +52,10 @@ pub(super) mod exact {
     }
 }
 
-/// Only these are supported for warps.
+/// The map that leaves every pixel where it is.
+pub(super) const STAYS: [f64; 6] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0];
+
+/// Only these are there for warps.
 pub(super) fn check_interpolation(interpolation: Interpolation) -> Result<(), String> {
     match interpolation {
         Interpolation::Nearest | Interpolation::Bilinear | Interpolation::Bicubic => Ok(()),
@@ -112,6 +115,9 @@ impl Act for Warped {
             _ => WarpFilter::Bilinear,
         };
         let output = Size::new(self.width, self.height);
+        if map == Map::Affine(STAYS) && output == fusion.size() {
+            return;
+        }
         fusion.warp(Warp { map, output, filter, fill: self.fill });
     }
 }
