@@ -13,6 +13,7 @@
 mod axis;
 mod convolve;
 mod copy;
+mod exact;
 mod filter;
 mod wide;
 
@@ -24,6 +25,7 @@ pub use wide::resample_wide;
 
 use axis::Weights;
 use convolve::{COLUMN_MULTIPLE, Columns, LINE_MULTIPLE, ROWS, Rows, Woven};
+use exact::Exact;
 
 use crate::{CpuLevel, Error, Geometry, ImageRef, PixelLayout, Region, Result, Size};
 
@@ -65,6 +67,7 @@ pub(crate) struct Resizer {
     woven: Vec<Woven>,
     /// Four rows of output, and one more for rows finished one by one.
     pixels: Vec<u8>,
+    exact: Exact,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,8 @@ enum Method {
     Blend,
     /// Columns, rounded to bytes, then rows: Pillow's order.
     BlendColumnsFirst,
+    /// With Pillow's own arithmetic.
+    Exact,
 }
 
 impl Resizer {
@@ -104,6 +109,7 @@ impl Resizer {
             narrow_length: 0,
             woven: Vec::new(),
             pixels: Vec::new(),
+            exact: Exact::default(),
         }
     }
 
@@ -129,6 +135,10 @@ impl Resizer {
         } else if filter == Filter::Nearest {
             self.begin_nearest(geometry, horizontal, vertical);
             Method::Nearest
+        } else if filter == Filter::Lanczos {
+            let order = columns_first(filter, geometry);
+            self.exact.begin([horizontal, vertical], covered, needed.width, self.flip, order);
+            Method::Exact
         } else {
             self.begin_blend(filter, horizontal, vertical);
             self.overshoots = filter.overshoots();
@@ -198,6 +208,7 @@ impl Resizer {
             Method::Blend => self.blend(strip, self.next_row, sink),
             Method::BlendColumnsFirst => self.blend_columns_first(strip, sink),
             Method::Nearest => self.pick(strip, sink),
+            Method::Exact => self.resample_exactly(strip, sink),
             Method::Copy | Method::Nothing => self.copy(strip, sink),
         }
         self.next_row += strip.size.height;
@@ -351,6 +362,21 @@ impl Resizer {
                 sink(out, &row[..width]);
                 self.next_out = out + 1;
             }
+        }
+    }
+
+    fn resample_exactly(&mut self, strip: ImageRef<'_>, sink: &mut impl RowSink) {
+        let width = strip.size.width as usize * 4;
+        self.pixels.resize(self.pixels.len().max(width), 0);
+        for y in 0..strip.size.height {
+            let source = strip.row(y);
+            let row = if strip.layout == PixelLayout::Rgb {
+                copy::copy_pixels(self.level, source, strip.layout, false, &mut self.pixels[..width]);
+                &self.pixels[..width]
+            } else {
+                source
+            };
+            self.next_out = self.exact.push(self.level, self.next_row + y, row, self.next_out, sink);
         }
     }
 
