@@ -6,8 +6,9 @@ use crate::filter2d::{self, Kernel, Wide};
 use crate::mask::{self, Boxes, Scene, SceneScratch};
 use crate::noise::{self, GaussianNoise, SaltAndPepper};
 use crate::patches::{self, Patches};
+use crate::recompress::{self, Recompressor};
 use crate::sample::{self, Field, Sample};
-use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, histogram, recompress};
+use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, histogram};
 
 /// One effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +61,7 @@ pub(crate) struct Effects {
     wide: Wide,
     scene: SceneScratch,
     field: Field,
-    packed: Vec<u8>,
+    recompressor: Recompressor,
 }
 
 impl Effect {
@@ -78,12 +79,22 @@ impl Effects {
     /// The same for red, green and blue bytes, if the effect supports them.
     pub(crate) fn run_packed(
         &mut self,
+        level: CpuLevel,
         effect: &Effect,
         from: ImageRef<'_>,
         to: &mut ImageMut<'_>,
     ) -> Option<Result<()>> {
         match effect {
-            Effect::Recompress(quality) => Some(recompress::recompress(&mut self.packed, *quality, from, to)),
+            Effect::Recompress(quality) => {
+                Some(recompress::recompress(&mut self.recompressor, *quality, from, to))
+            }
+            Effect::Filter(kernel) => Some(filter2d::filter(level, &mut self.wide, kernel, from, to)),
+            Effect::Clahe(clahe) => {
+                for y in 0..from.size.height {
+                    to.row_mut(y).copy_from_slice(from.row(y));
+                }
+                Some(clahe::equalize(&mut self.clahe, clahe, to))
+            }
             _ => None,
         }
     }
@@ -99,7 +110,7 @@ impl Effects {
         match effect {
             Effect::Filter(kernel) => filter2d::filter(level, &mut self.wide, kernel, from, to),
             Effect::BoxBlur(radius) => box_blur::blur(level, &mut self.boxes, *radius, from, to),
-            Effect::Recompress(quality) => recompress::recompress(&mut self.packed, *quality, from, to),
+            Effect::Recompress(quality) => recompress::recompress(&mut self.recompressor, *quality, from, to),
             Effect::Patches(patches) => patches::shuffle(patches, from, to),
             Effect::Scene(scene) => mask::compose(&mut self.scene, scene, from, to),
             Effect::Sample(op) => sample::sample(level, &mut self.field, op, from, to),

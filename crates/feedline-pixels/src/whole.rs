@@ -130,7 +130,7 @@ impl WholeRunner {
                 }
                 Some(erase(to, *region, *colour))
             }
-            WholeOp::Effect(effect) => self.effects.run_packed(effect, from, to),
+            WholeOp::Effect(effect) => self.effects.run_packed(self.level, effect, from, to),
             _ => None,
         }
     }

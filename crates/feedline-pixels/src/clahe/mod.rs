@@ -21,8 +21,11 @@ pub struct Clahe {
 /// Scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct ClaheScratch {
-    lab: Vec<[f32; 3]>,
+    lightness: Vec<u8>,
+    /// a and b.
+    colours: Vec<[u8; 2]>,
     tables: Vec<[u8; 256]>,
+    columns: Vec<Between>,
 }
 
 /// The grid of tiles; the image is mirrored to whole tiles.
@@ -33,35 +36,63 @@ pub(crate) struct Grid {
     pub(crate) tile: Size,
 }
 
+/// The two tiles around a column or row, and its share of the second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Between {
+    first: u32,
+    second: u32,
+    share: f32,
+}
+
+impl Between {
+    fn new(at: u32, length: u32, count: u32) -> Self {
+        let place = at as f32 / length as f32 - 0.5;
+        let first = place.floor();
+        let clamp = |tile: f32| tile.clamp(0.0, count as f32 - 1.0) as u32;
+        Between { first: clamp(first), second: clamp(first + 1.0), share: place - first }
+    }
+}
+
 pub(crate) fn equalize(scratch: &mut ClaheScratch, clahe: &Clahe, image: &mut ImageMut<'_>) -> Result<()> {
-    let (across, down) = clahe.tiles;
-    if across == 0 || down == 0 || across > MOST || down > MOST {
-        return Err(Error::Misuse(format!("{across}x{down} tiles; 1 to {MOST} each")));
+    let grid = Grid::new(image.size, clahe)?;
+    let ClaheScratch { lightness, colours, tables, columns } = scratch;
+    let (width, area, bytes) = (image.size.width as usize, image.size.area() as usize, image.layout.bytes());
+    fit(lightness, area, 0)?;
+    fit(colours, area, [0; 2])?;
+    fit(tables, grid.tiles.0 as usize * grid.tiles.1 as usize, [0; 256])?;
+    fit(columns, width, Between::default())?;
+    for (x, column) in (0..).zip(columns.iter_mut()) {
+        *column = Between::new(x, grid.tile.width, grid.tiles.0);
     }
-    let size = image.size;
-    // OpenCV pads both sides if one is not divisible.
-    let exact = size.width.is_multiple_of(across) && size.height.is_multiple_of(down);
-    let padded = |side: u32, tiles: u32| if exact { side } else { side + tiles - side % tiles };
-    let tile = Size::new(padded(size.width, across) / across, padded(size.height, down) / down);
-    let grid = Grid { size, tiles: clahe.tiles, tile };
-    let ClaheScratch { lab, tables } = scratch;
-    fit(lab, size.area() as usize, [0.0; 3])?;
-    fit(tables, across as usize * down as usize, [0; 256])?;
-    for y in 0..size.height {
-        let row = &mut lab[y as usize * size.width as usize..][..size.width as usize];
-        for (place, pixel) in row.iter_mut().zip(image.row_mut(y).chunks_exact(4)) {
-            *place = lab::from_rgb([pixel[0], pixel[1], pixel[2]]);
-        }
+    for (y, (levels, colours)) in
+        (0..).zip(lightness.chunks_exact_mut(width).zip(colours.chunks_exact_mut(width)))
+    {
+        scalar::split(image.row_mut(y), bytes, levels, colours);
     }
-    scalar::tables(grid, clahe.clip_limit, lab, tables);
-    for y in 0..size.height {
-        let row = &lab[y as usize * size.width as usize..][..size.width as usize];
-        for (x, (place, pixel)) in row.iter().zip(image.row_mut(y).chunks_exact_mut(4)).enumerate() {
-            let level = scalar::blended(grid, tables, x as u32, y, place[0].round() as u8);
-            pixel[..3].copy_from_slice(&lab::to_rgb([f32::from(level), place[1], place[2]]));
-        }
+    scalar::tables(grid, clahe.clip_limit, lightness, tables);
+    for (y, (levels, colours)) in
+        (0..).zip(lightness.chunks_exact_mut(width).zip(colours.chunks_exact(width)))
+    {
+        let row = Between::new(y, grid.tile.height, grid.tiles.1);
+        let line = |tile: u32| &tables[(tile * grid.tiles.0) as usize..][..grid.tiles.0 as usize];
+        scalar::blend([line(row.first), line(row.second)], row.share, columns, levels);
+        scalar::join(levels, colours, bytes, image.row_mut(y));
     }
     Ok(())
+}
+
+impl Grid {
+    fn new(size: Size, clahe: &Clahe) -> Result<Self> {
+        let (across, down) = clahe.tiles;
+        if across == 0 || down == 0 || across > MOST || down > MOST {
+            return Err(Error::Misuse(format!("{across}x{down} tiles; 1 to {MOST} each")));
+        }
+        // OpenCV pads both sides if one is not divisible.
+        let exact = size.width.is_multiple_of(across) && size.height.is_multiple_of(down);
+        let padded = |side: u32, tiles: u32| if exact { side } else { side + tiles - side % tiles };
+        let tile = Size::new(padded(size.width, across) / across, padded(size.height, down) / down);
+        Ok(Grid { size, tiles: clahe.tiles, tile })
+    }
 }
 
 #[cfg(test)]

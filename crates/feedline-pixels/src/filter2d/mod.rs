@@ -25,9 +25,14 @@ pub struct Kernel {
 pub(crate) struct Wide {
     /// The last rows as floats with mirrored margins; as many as the kernel's height.
     rows: Vec<f32>,
-    sums: Vec<f32>,
+    /// Where the values of each weight that is not zero begin among `rows`.
+    taps: Vec<(usize, f32)>,
 }
 
+/// Sums that are kept in registers; rows are padded by as many.
+const BLOCK: usize = 64;
+
+/// Writes `from`, filtered, to `to`; both are of the same layout and size.
 pub(crate) fn filter(
     level: CpuLevel,
     wide: &mut Wide,
@@ -40,40 +45,40 @@ pub(crate) fn filter(
         return Err(Error::Misuse(format!("{} weights are not a kernel of {width}x{height}", weights.len())));
     }
     let (radius, kept) = (i64::from(height / 2), *height as usize);
-    let columns = from.size.width as usize;
-    let padded = (columns + *width as usize - 1) * 4;
-    fit(&mut wide.rows, kept * padded, 0.0)?;
-    fit(&mut wide.sums, columns * 4, 0.0)?;
-    let Wide { rows, sums } = wide;
+    let step = from.layout.bytes();
+    let line = (from.size.width as usize + *width as usize - 1) * step;
+    let padded = line + BLOCK;
+    let Wide { rows, taps } = wide;
+    fit(rows, kept * padded, 0.0)?;
     let place = |row: i64| row.rem_euclid(kept as i64) as usize * padded;
     // Each row is converted once, into the slot of its number; rows above and below the image are mirrored.
     for row in -radius..radius {
-        widen(from, row, width / 2, &mut rows[place(row)..][..padded]);
+        widen(level, from, row, width / 2, &mut rows[place(row)..][..line]);
     }
     for y in 0..from.size.height {
         let newest = i64::from(y) + radius;
-        widen(from, newest, width / 2, &mut rows[place(newest)..][..padded]);
-        sums.fill(0.0);
-        for (at, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+        widen(level, from, newest, width / 2, &mut rows[place(newest)..][..line]);
+        taps.clear();
+        taps.extend(weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0).map(|(at, weight)| {
             let row = place(i64::from(y) + (at as i64 / i64::from(*width)) - radius);
-            dispatch!(level, add(&rows[row + at % *width as usize * 4..], *weight, sums));
-        }
-        dispatch!(level, round(sums, to.row_mut(y)));
+            (row + at % *width as usize * step, *weight)
+        }));
+        dispatch!(level, sum(rows, taps, to.row_mut(y)));
     }
     Ok(())
 }
 
 /// Row number `row` (mirrored outside the image) as floats, with `margin` mirrored pixels on both sides.
-fn widen(from: ImageRef<'_>, row: i64, margin: u32, line: &mut [f32]) {
+fn widen(level: CpuLevel, from: ImageRef<'_>, row: i64, margin: u32, line: &mut [f32]) {
     let source = from.row(mirrored(row, from.size.height));
-    let (first, count) = (margin as usize * 4, source.len());
-    for (value, byte) in line[first..first + count].iter_mut().zip(source) {
-        *value = f32::from(*byte);
-    }
+    let step = from.layout.bytes();
+    let (first, count) = (margin as usize * step, source.len());
+    dispatch!(level, floats(source, &mut line[first..first + count]));
     for x in (0..margin).chain(margin + from.size.width..2 * margin + from.size.width) {
-        let column = mirrored(i64::from(x) - i64::from(margin), from.size.width) as usize * 4;
-        let pixel: [f32; 4] = std::array::from_fn(|channel| f32::from(source[column + channel]));
-        line[x as usize * 4..][..4].copy_from_slice(&pixel);
+        let column = mirrored(i64::from(x) - i64::from(margin), from.size.width) as usize * step;
+        for (value, byte) in line[x as usize * step..][..step].iter_mut().zip(&source[column..]) {
+            *value = f32::from(*byte);
+        }
     }
 }
 
@@ -112,6 +117,28 @@ mod tests {
                 }
                 assert_eq!(*found, sum.round_ties_even() as u8, "{level:?} {at}");
             }
+        }
+    }
+
+    #[test]
+    fn three_bytes_a_pixel_become_what_four_do() {
+        let size = Size::new(70, 9);
+        let bytes: Vec<u8> =
+            (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
+        let packed: Vec<u8> = bytes.chunks_exact(4).flat_map(|pixel| pixel[..3].to_vec()).collect();
+        let kernel =
+            Kernel { width: 5, height: 3, weights: (0..15).map(|i| (i % 4) as f32 / 21.0).collect() };
+        for level in CpuLevel::available() {
+            let made = |bytes: &[u8], step: usize, layout| {
+                let from = ImageRef::new(bytes, size, 70 * step, layout).unwrap();
+                let mut out = vec![0; bytes.len()];
+                let mut to = ImageMut::new(&mut out, size, 70 * step, layout).unwrap();
+                filter(level, &mut Wide::default(), &kernel, from, &mut to).unwrap();
+                out
+            };
+            let four = made(&bytes, 4, PixelLayout::Rgbx);
+            let expected: Vec<u8> = four.chunks_exact(4).flat_map(|pixel| pixel[..3].to_vec()).collect();
+            assert!(made(&packed, 3, PixelLayout::Rgb) == expected, "{level:?}");
         }
     }
 

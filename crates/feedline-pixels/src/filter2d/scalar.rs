@@ -1,17 +1,19 @@
-//! The reference; inlined into `avx2`.
+//! The reference.
 
-/// `sums += values · weight`.
+use crate::colour::truncated;
+
+/// Bytes as floats.
 #[inline(always)]
-pub(super) fn add(values: &[f32], weight: f32, sums: &mut [f32]) {
-    for (sum, value) in sums.iter_mut().zip(values) {
-        *sum += weight * value;
+pub(super) fn floats(bytes: &[u8], values: &mut [f32]) {
+    for (value, byte) in values.iter_mut().zip(bytes) {
+        *value = f32::from(*byte);
     }
 }
 
-/// Converts sums to bytes: half to even, clamped.
-#[inline(always)]
-pub(super) fn round(sums: &[f32], bytes: &mut [u8]) {
-    for (byte, sum) in bytes.iter_mut().zip(sums) {
-        *byte = crate::colour::truncated(sum.round_ties_even());
+/// A row of results: for each byte the sum, over all taps, of a value times its weight; half to even, clamped.
+pub(super) fn sum(rows: &[f32], taps: &[(usize, f32)], out: &mut [u8]) {
+    for (x, byte) in out.iter_mut().enumerate() {
+        let sum = taps.iter().fold(0.0, |sum, (at, weight)| sum + weight * rows[at + x]);
+        *byte = truncated(f32::round_ties_even(sum));
     }
 }
