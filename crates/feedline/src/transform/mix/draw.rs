@@ -71,7 +71,7 @@ impl Cut {
                 }
                 MixDialect::Timm => {
                     let cut = (side * f64::from(length)) as i64;
-                    (at - cut / 2, at + cut / 2)
+                    (at - cut / 2, at + (cut + 1) / 2)
                 }
             };
             let (low, high) = (low.clamp(0, i64::from(length)), high.clamp(0, i64::from(length)));
@@ -216,8 +216,8 @@ mod tests {
         // int(0.5 · 0.33 · 100) = 16 to both sides of 50; int(0.5 · 0.33 · 60) = 9 of 30.
         assert_eq!(cut.region(size), Region::new(34, 21, 32, 18));
         let timm = Cut { like: MixDialect::Timm, ..cut };
-        // int(33) // 2 = 16, int(19.8) // 2 = 9.
-        assert_eq!(timm.region(size), Region::new(34, 21, 32, 18));
+        // int(33) and int(19.8), the odd pixel on the high side.
+        assert_eq!(timm.region(size), Region::new(34, 21, 33, 19));
         assert!((cut.own(size) - (1.0 - 32.0 * 18.0 / 6000.0)).abs() < 1e-12);
         let corner = Cut { middle: (0.0, 0.999), ..cut };
         assert_eq!(corner.region(size), Region::new(0, 50, 16, 10));
