@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from . import _augment_more as more
 from . import _feedline
 from ._checks import shown, whole
 from .errors import OptionError
@@ -21,8 +22,8 @@ class Augment:
     `ops` is a list of `feedline.transforms`. `images` is `[B, 3, H, W]`, bytes or floats from 0 to 1; the result is
     float32. The draws for each image depend on (seed, epoch, index), as in a loader. Images are processed one by one,
     in floats: values are not rounded to 8 bits after each step, so results are within a few levels of the
-    engine's (`docs/targets.md` lists the tolerance of each). There is no state to save. It has not been run on a GPU
-    yet.
+    engine's (`docs/targets.md` lists the tolerance of each). There is no state to save. `torch.compile` does not
+    compile the call, only the code around it. It has not been run on a GPU yet.
 
     >>> import torch
     >>> from feedline import transforms as T
@@ -46,6 +47,12 @@ class Augment:
         """The augmented images."""
         import torch  # noqa: PLC0415 - optional, imported only where used
 
+        # What is done differs from image to image: a graph of it would be made anew for every batch.
+        return torch.compiler.disable(self._augmented)(images, index, epoch, seed)
+
+    def _augmented(self, images: Any, index: Any, epoch: int, seed: int) -> Any:
+        import torch  # noqa: PLC0415 - optional, imported only where used
+
         if getattr(images, "ndim", 0) != 4 or images.shape[1] != 3:  # noqa: PLR2004 - a batch of colour images
             raise OptionError(f"images: {shown(getattr(images, 'shape', images))} is not [B, 3, H, W]")
         if len(index) != len(images):
@@ -65,8 +72,6 @@ def done(image: Any, params: Mapping[str, Any]) -> Any:
     """Applies `params` to one image `[3, H, W]` of floats from 0 to 1."""
     import torch  # noqa: PLC0415 - optional, imported only where used
 
-    if params.get("opposed") is not None:
-        raise OptionError("Augment: opponent channels are only available in the engine")
     after = [action for action in params["actions"] if action["do"] == "Erase" and action.get("floats")]
     for action in params["actions"]:
         if any(action is late for late in after):
@@ -75,13 +80,16 @@ def done(image: Any, params: Mapping[str, Any]) -> Any:
         if name not in _DEEDS:
             raise OptionError(f"Augment: {name} is only available in the engine; available here: {', '.join(_DEEDS)}")
         image = _DEEDS[name](torch, image, action)
+    if params.get("opposed") is not None:
+        return more.opponent(torch, image, params["opposed"])
     if params["channels"] == 1:
         image = image[:1]
     if params["normalize"] is not None:
         mean, std = (image.new_tensor(params["normalize"][name]).view(3, 1, 1) for name in ("mean", "std"))
         image = (image - mean) / std
     for action in after:
-        image = _erase(torch, image, action)
+        noisy = action.get("noise") is not None
+        image = more.erase_with_noise(torch, image, action, params["normalize"]) if noisy else _erase(image, action)
     return image
 
 
@@ -279,9 +287,7 @@ def _box_blur(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     return image
 
 
-def _erase(_: Any, image: Any, action: Mapping[str, Any]) -> Any:
-    if action.get("noise") is not None:
-        raise OptionError("Augment: a box of noise is only available in the engine")
+def _erase(image: Any, action: Mapping[str, Any]) -> Any:
     top, left, height, width = (action[name] for name in ("top", "left", "height", "width"))
     value = image.new_tensor(action["value"][: image.shape[0]]).view(-1, 1, 1)
     image = image.clone()
@@ -330,7 +336,17 @@ _DEEDS: dict[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
     "Sharpness": _sharpness,
     "GaussianBlur": _blur,
     "BoxBlur": _box_blur,
-    "Erase": _erase,
+    "Erase": lambda torch, image, action: (
+        more.laid_over(torch, image, action) if action.get("noise") is not None else _erase(image, action)
+    ),
     "Holes": _holes,
     "ShufflePatches": _shuffle,
+    "PermuteChannels": lambda _, image, action: image[list(action["order"])],
+    "ShiftChannels": _table(more.shift_channels),
+    "SolarizeAdd": _table(more.solarize_add),
+    "TwistHsv": more.twist_hsv,
+    "TwistYiq": more.twist_yiq,
+    "Scene": more.laid_over,
+    "Blend": more.laid_over,
+    "Grid": more.laid_over,
 }

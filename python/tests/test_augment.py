@@ -51,6 +51,19 @@ CASES: list[tuple[Any, float]] = [
     (T.PILGaussianBlur((0.5, 2.0)), 2.0),
     (T.CoarseDropout(p=1.0), 0.01),
     (T.Cutout(20), 0.01),
+    (T.RandomChannelPermutation(), 0.01),
+    (T.RGBShift(p=1.0), 0.01),
+    (T.ChannelDropout(p=1.0), 0.01),
+    (T.RandomColorJitterHSV(1.0, 0.2, 0.4, 0.4, 0.4), 1.0),
+    (T.RandomColorJitterYIQ(1.0, 20, 0.4, 0.4, 0.2, 0.3), 1.0),
+    (T.RandomRotateObject(1.0), 2.0),
+    (T.RandomEmbed((120, 140), (0.3, 0.7), (0.3, 0.7), "power_law", fade_radius=20), 1.0),
+    (T.RandomEmbed((60, 50), (0.1, 0.9), (0.1, 0.9), "constant", fill=(10, 20, 30)), 1.0),
+    (T.RandomBackgroundBlend("power_law", fade_mode="cosine"), 1.0),
+    (T.CircularMask(), 1.0),
+    (T.PowerLawNoise(p=1.0), 1.0),
+    (T.GridMask(p=1.0), 0.01),
+    (T.RandAugment.timm("rand-m9-mstd0.5-inc1"), 3.0),
 ]
 
 
@@ -76,6 +89,43 @@ def test_a_list_ends_as_the_loader_does() -> None:
     assert made.shape == expected.shape
     assert (made - expected).abs().mean() < 0.05
     assert ((made == 0) == (expected == 0)).float().mean() > 0.99
+
+
+def test_opponent_channels_are_the_engines() -> None:
+    for op, channels in ((T.RGBToLGN(), 5), (T.RGBToMagno(), 2)):
+        ops = [T.RandomResizedCrop(64), op]
+        made = Augment(ops)(PHOTO[None], index=[3], seed=1)[0]
+        expected = T.apply(ops, PHOTO, seed=1, index=3)
+        assert made.shape == expected.shape == (channels, 64, 64)
+        assert (made - expected).abs().max() < 0.01
+
+
+def test_boxes_of_noise_are_the_engines() -> None:
+    ops = [T.CenterCrop(40), T.Normalize.imagenet(), T.RandomErasing(1.0, value="random")]
+    made = Augment(ops)(PHOTO[None], index=[4], seed=6)[0]
+    expected = T.apply(ops, PHOTO, seed=6, index=4)
+    assert (made - expected).abs().max() < 1e-4
+
+
+def test_it_stands_in_compiled_functions() -> None:
+    """The call runs as it is; what is around it is compiled, once for all batches."""
+    augment = Augment([T.RandomCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4), T.Normalize.imagenet()])
+    images = PHOTO[None].expand(3, -1, -1, -1)
+    graphs = []
+
+    def counted(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    def step(images: Any, index: Any, seed: int) -> Any:
+        scaled = images.float() / 255
+        return augment(scaled, index=index, seed=seed).relu().mean((2, 3))
+
+    compiled = torch.compile(step, backend=counted)
+    for seed in range(6):
+        index = torch.arange(3) + 10 * seed
+        assert torch.allclose(compiled(images, index, 4), step(images, index, 4), atol=1e-6)
+    assert len(graphs) == 2
 
 
 def test_what_torch_does_not_do_is_named() -> None:
