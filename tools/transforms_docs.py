@@ -58,6 +58,7 @@ def shown() -> dict[str, dict[str, Any]]:
             "RandomResize": T.RandomResize(64, 144),
             "Letterbox": T.Letterbox((SIDE, 96)),
             "RandomPatchShuffle": T.RandomPatchShuffle([24, 36, 48], 1.0),
+            "RandomIoUCrop": T.RandomIoUCrop(),
             "FiveCrop": T.FiveCrop(80),
             "TenCrop": T.TenCrop(80),
         },
@@ -123,6 +124,8 @@ def shown() -> dict[str, dict[str, Any]]:
 
 def applied(op: Any, photo: Image.Image, draw: int) -> Image.Image:
     """One draw; several crops become one picture."""
+    if isinstance(op, T.RandomIoUCrop):
+        return T.apply(op, photo, seed=1, epoch=draw, index=draw, boxes=[[30, 30, 110, 120]])[0].convert("RGB")
     made = T.apply(op, photo, seed=1, epoch=draw, index=draw)
     if not isinstance(made, tuple):
         return made.convert("RGB")
@@ -176,10 +179,15 @@ def tables(parity: dict[str, str], speed: dict[str, Any]) -> str:
             took = f"{speed[name]:.0f}" if name in speed else "-"
             lines.append(f"| `{name}` | {first} | {parameters(name)} | {parity.get(name, '-')} | {took} |")
     lines += ["", "### Floats and labels", "", "| transform | what | parameters |", "|---|---|---|"]
-    for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel"):
-        first = " ".join((inspect.getdoc(getattr(T, name)) or "").split("\n\n")[0].split())
-        lines.append(f"| `{name}` | {first} | {parameters(name)} |")
+    lines += [plain_row(name) for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel")]
+    lines += ["", "### Views", "", "| transform | what | parameters |", "|---|---|---|"]
+    lines += [plain_row(name) for name in ("MultiCrop", "Yoked")]
     return "\n".join(lines)
+
+
+def plain_row(name: str) -> str:
+    first = " ".join((inspect.getdoc(getattr(T, name)) or "").split("\n\n")[0].split())
+    return f"| `{name}` | {first} | {parameters(name)} |"
 
 
 # Which rows of the parity table speak for which transform.

@@ -48,7 +48,8 @@ class Augment:
         import torch  # noqa: PLC0415 - optional, imported only where used
 
         # What is done differs from image to image: a graph of it would be made anew for every batch.
-        return torch.compiler.disable(self._augmented)(images, index, epoch, seed)
+        run: Any = torch.compiler.disable(self._augmented)  # type: ignore[no-untyped-call]
+        return run(images, index, epoch, seed)
 
     def _augmented(self, images: Any, index: Any, epoch: int, seed: int) -> Any:
         import torch  # noqa: PLC0415 - optional, imported only where used

@@ -78,9 +78,9 @@ def erase_with_noise(torch: Any, image: Any, action: Mapping[str, Any], normaliz
 
     made = _replayed([action], np.zeros((*image.shape[1:], 3), np.uint8), normalize)
     top, left, height, width = (action[name] for name in ("top", "left", "height", "width"))
-    part = slice(top, top + height), slice(left, left + width)
+    rows, columns = slice(top, top + height), slice(left, left + width)
     image = image.clone()
-    image[(slice(None), *part)] = torch.from_numpy(made[part].copy()).permute(2, 0, 1).to(image)
+    image[:, rows, columns] = torch.from_numpy(made[rows, columns].copy()).permute(2, 0, 1).to(image)
     return image
 
 

@@ -172,6 +172,7 @@ def apply(
     origin: tuple[int, int, int],
     dtype: str,
     memory_format: str,
+    boxes: tuple[list[tuple[float, float, float, float]], str] | None = None,
 ) -> tuple[tuple[bytes, list[int]], str]:
     """Applies transforms (JSON) to an image of red, green, blue bytes: elements, dimensions, and what was drawn."""
 

@@ -131,7 +131,7 @@ TRANSFORMS = [
     (T.RandomRotate, {}), (T.RandomZoom, {}), (T.RandomRotateObject, {}), (T.RandomZoomOut, {}), (T.AugMix, {}),
     (T.RandomTranslate, {"padding": 2}), (T.ScaleJitter, {"target_size": 8}), (T.RandomShortestSize, {"min_size": 8}),
     (T.RandomResize, {"min_size": 8, "max_size": 9}), (T.Letterbox, {"size": 8}), (T.RandomPatchShuffle, {"sizes": 4}),
-    (T.FiveCrop, {"size": 4}), (T.TenCrop, {"size": 4}), (T.RandomBrightness, {}), (T.RandomContrast, {}),
+    (T.RandomIoUCrop, {}), (T.FiveCrop, {"size": 4}), (T.TenCrop, {"size": 4}), (T.RandomBrightness, {}), (T.RandomContrast, {}),
     (T.RandomSaturation, {}), (T.RandomHue, {}), (T.RandomGamma, {}), (T.RandomColorJitterHSV, {}), (T.ThreeAugment, {}),
     (T.RandomColorJitterYIQ, {}), (T.RGBShift, {}), (T.ChannelDropout, {}), (T.CLAHE, {}), (T.RGBToLGN, {}),
     (T.RGBToMagno, {}), (T.PILGaussianBlur, {}), (T.MotionBlur, {}), (T.Defocus, {}), (T.GaussianNoise, {}),

@@ -274,6 +274,59 @@ def test_the_model_is_not_empty():
     assert batches[0] != model.rank_batches(config, 1, 0)
 
 
+class MixedWalk(Walk):
+    """The same with samples that are mixed: MixUp, CutMix or both with their neighbours, Mosaic with three of them."""
+
+    def __init__(self, everything, number):
+        super().__init__(everything, number)
+        classes = 7
+        self.group = self.rng.choice([2, 4])
+        pairs = [T.MixUp(0.8, classes, per=self.rng.choice(["batch", "pair", "sample"])), T.CutMix(1.0, classes)]
+        mixing = self.rng.choice([*pairs, T.RandomChoice(pairs)]) if self.group == 2 else T.Mosaic(p=0.8)
+        self.config = self.config.with_ranks(self.config.batch_size * self.group, self.config.world_size)
+        self.knobs |= {"fields": ["image", "label"], "transforms": [T.Resize((8, 8))], "decode": "exact"}
+        self.knobs |= {"batch_transforms": [mixing], "dtype": "float32"}
+        self.labels = [self.data[at]["label"] for at in range(len(self.data))]
+
+    def resume(self, loaders):
+        """Ranks whose batches are whole groups."""
+        states = [json.dumps(self.state(loader)) for loader in loaders]
+        assert len(set(states)) == 1
+        size = self.config.global_batch
+        fitting = [(size // world, world) for world in range(1, 5) if size % (world * self.group) == 0]
+        self.config = self.config.with_ranks(*self.rng.choice(fitting))
+        for loader in loaders:
+            loader.close()
+        loaders = self.loaders()
+        for loader in loaders:
+            loader.load_state_dict(json.loads(states[0]))
+        return loaders
+
+    def received(self, iteration):
+        """A mixed label has the class of its sample and at most one other."""
+        batch = next(iteration)
+        index = batch["index"].tolist()
+        if self.group == 2:
+            for row, soft in enumerate(batch["label"]):
+                classes = set(soft.nonzero()[0].tolist())
+                assert abs(float(soft.sum()) - 1) < 1e-5
+                # The partner is the neighbour in the global order, which may be another rank's.
+                assert len(classes) <= 2
+                assert len(classes) == 1 or self.labels[index[row]] in classes
+        return index
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_mixing_changes_neither_orders_nor_resumes(everything, block):
+    for number in range(FIRST + block, FIRST + CASES // 5, 5):
+        walk = MixedWalk(everything, number)
+        try:
+            run(walk)
+        except BaseException:
+            print(f"case {number}: {walk.config} {walk.knobs}")
+            raise
+
+
 class Refusing:
     """A function of samples that finds some of them bad."""
 

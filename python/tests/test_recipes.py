@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from typing import Any
 
 import feedline as fl
@@ -149,3 +150,61 @@ def test_every_recipe_loads() -> None:
     assert next(iter(mixed))["label"].shape == (4, 10)
     assert len(made["dino"]) == 8
     assert len(made["lejepa"]) == 6
+
+
+def test_a3_is_timms() -> None:
+    """Against timm's own transform with the same arguments."""
+    factory = pytest.importorskip("timm.data.transforms_factory")
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - timm's own
+    torch.manual_seed(0)
+    arguments = {"interpolation": "bicubic", "auto_augment": "rand-m6-mstd0.5-inc1", "re_prob": 0.0}
+    compose = factory.transforms_imagenet_train(48, mean=MEAN, std=STD, **arguments)
+    image = Image.fromarray(PHOTO)
+    check_alike(ours(recipes.imagenet_a3(48), 500), torch.stack([compose(image) for _ in range(500)]))
+
+
+def test_a3s_mixing_is_timms() -> None:
+    """How often it cuts, and how the shares of the labels spread, against timm's own."""
+    mixup = pytest.importorskip("timm.data.mixup")
+    np.random.seed(0)  # noqa: NPY002 - timm's own
+    make = mixup.Mixup(0.1, 1.0, label_smoothing=0.0, num_classes=2, mode="pair", prob=1.0, switch_prob=0.5)
+    labels = torch.arange(4000) % 2
+    images = labels.float().view(-1, 1, 1, 1).expand(-1, 3, 30, 41).contiguous()
+    # timm's partner is the other end of the batch, ours the neighbour: both have the other label.
+    mixed, soft = make(images.clone(), labels)
+    sides = [solid(30, 41, level) for level in (0, 255)]
+    pack = [{"image": sides[n % 2], "label": n % 2} for n in range(4000)]
+    ds = fl.open(pack, schema={"image": "image", "label": "int"})
+    mix = [
+        T.MixUp(0.1, 2, per="pair", like="timm", smoothing=0.0),
+        T.CutMix(1.0, 2, per="pair", like="timm", smoothing=0.0),
+    ]
+    with fl.Loader(
+        ds, batch_size=4000, batch_transforms=[T.RandomChoice(mix)], transforms=[T.Resize((30, 41))]
+    ) as loader:
+        (batch,) = list(loader)
+    for one, other in (
+        (shares(batch["image"], batch["label"], labels), shares(mixed, soft, labels)),
+        (shares(mixed, soft, labels), shares(batch["image"], batch["label"], labels)),
+    ):
+        assert abs(one["cut"] - other["cut"]) < 0.12
+        for name in ("cut shares", "mixed shares"):
+            assert abs(one[name].mean() - other[name].mean()) < 0.06, name
+            assert abs(one[name].std() - other[name].std()) < 0.06, name
+
+
+def solid(height: int, width: int, level: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (width, height), (level,) * 3).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def shares(images: torch.Tensor, soft: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
+    """Of black and white images: which were cut, and each one's own share, which its label must tell."""
+    levels = images[:, 0].flatten(1)
+    own = soft[torch.arange(len(labels)), labels]
+    is_cut = ((levels < 0.001) | (levels > 0.999)).all(1)
+    shown = torch.where(labels.bool(), levels.mean(1), 1 - levels.mean(1))
+    assert torch.allclose(shown, own, atol=0.006)
+    return {"cut": float(is_cut.float().mean()), "cut shares": own[is_cut], "mixed shares": own[~is_cut]}

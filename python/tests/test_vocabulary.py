@@ -525,7 +525,7 @@ def test_every_torchvision_transform_of_images_is_translated_or_named():
     """What is left has no equal: functions of the user's, matrices over whole images, conversions, video."""
     left = {"Transform", "Lambda", "LinearTransformation", "ToPILImage", "UniformTemporalSubsample", "SetClampingMode"}
     # Those of boxes, points and pairs of samples are not for a list of one image.
-    left |= {"MixUp", "CutMix", "RandomIoUCrop", "ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat"}
+    left |= {"MixUp", "CutMix", "ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat"}
     left |= {"SanitizeBoundingBoxes", "SanitizeKeyPoints"}
     every = {n for n in dir(v2) if inspect.isclass(getattr(v2, n)) and issubclass(getattr(v2, n), torch.nn.Module)}
     assert every - set(_FROM_TORCHVISION) <= left

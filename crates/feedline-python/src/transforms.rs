@@ -15,6 +15,8 @@ type Made<'py> = (Bound<'py, PyBytes>, Vec<u64>);
 /// Applies a list of transforms (JSON) to an image of red, green, blue bytes; also returns what was drawn. `origin` is
 /// seed, epoch and sample.
 #[pyfunction]
+#[pyo3(signature = (transforms, pixels, size, origin, dtype, memory_format, boxes=None))]
+#[expect(clippy::too_many_arguments, reason = "one call, of everything that Python says")]
 pub(crate) fn apply<'py>(
     py: Python<'py>,
     transforms: &str,
@@ -23,6 +25,7 @@ pub(crate) fn apply<'py>(
     origin: (u64, u64, u64),
     dtype: &str,
     memory_format: &str,
+    boxes: Option<(Vec<[f64; 4]>, String)>,
 ) -> PyResult<(Made<'py>, String)> {
     let transforms: Vec<Transform> = serde_json::from_str(transforms)
         .map_err(|e| feedline::Error::option("transforms", e.to_string()))
@@ -31,7 +34,9 @@ pub(crate) fn apply<'py>(
     let (seed, epoch, sample) = origin;
     let ops = ImageOps::new("apply", &transforms, (0, 0), dtype, format).or_raise()?;
     let from = DrawFrom { seed, epoch, sample };
-    let (applied, params) = py.detach(|| ops.apply_recorded(pixels, size.0, size.1, from)).or_raise()?;
+    let boxes = boxes.map(|(boxes, rules)| Ok::<_, PyErr>((box_rules(&rules)?, boxes))).transpose()?;
+    let among = boxes.as_ref().map(|(rules, boxes)| (rules, &boxes[..]));
+    let (applied, params) = py.detach(|| ops.apply_among(pixels, size, from, among)).or_raise()?;
     Ok((made(py, &applied), params))
 }
 
@@ -99,9 +104,7 @@ pub(crate) fn move_boxes(
     size: (u32, u32),
     rules: &str,
 ) -> PyResult<(Vec<[f64; 4]>, Vec<usize>)> {
-    let rules: Boxes = serde_json::from_str(rules)
-        .map_err(|e| feedline::Error::option("boxes", e.to_string()))
-        .or_raise()?;
+    let rules = box_rules(rules)?;
     Moved::new(params, size).and_then(|moved| moved.boxes(&rules, &boxes)).or_raise()
 }
 
@@ -121,6 +124,10 @@ pub(crate) fn move_keypoints(
 #[pyfunction]
 pub(crate) fn transform_names() -> Vec<&'static str> {
     Transform::NAMES.to_vec()
+}
+
+fn box_rules(rules: &str) -> PyResult<Boxes> {
+    serde_json::from_str(rules).map_err(|e| feedline::Error::option("boxes", e.to_string())).or_raise()
 }
 
 fn form(dtype: &str, memory_format: &str) -> PyResult<(DType, MemoryFormat)> {

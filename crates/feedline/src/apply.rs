@@ -111,11 +111,23 @@ impl ImageOps {
         Ok(ImageOps { name: name.to_owned(), plan, idle: Arc::default() })
     }
 
-    /// Draws the parameters for an image of this size.
+    /// Draws what is to be done to an image of this size.
     pub fn draw(&self, height: u32, width: u32, from: DrawFrom) -> Result<Drawn<'_>> {
+        self.draw_among(height, width, from, None)
+    }
+
+    /// The same, for an image with these boxes (left, top, right, bottom in pixels).
+    fn draw_among(
+        &self,
+        height: u32,
+        width: u32,
+        from: DrawFrom,
+        boxes: Option<Vec<[f64; 4]>>,
+    ) -> Result<Drawn<'_>> {
         let (image, sample) = (Size::new(width, height), from.sample);
         let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
         let mut scratch = idle.unwrap_or_default();
+        scratch.params.know_boxes(boxes);
         self.plan.draw(image, from.key(), &mut scratch.params).map_err(|reason| self.bad(sample, reason))?;
         scratch.params.plan(image, &mut scratch.program);
         Ok(Drawn { ops: self, scratch, image, from })
@@ -131,7 +143,7 @@ impl ImageOps {
         Ok(Applied { shape, bytes })
     }
 
-    /// Applies the list like [`apply`](Self::apply), and also returns what was drawn, as JSON for [`replay`].
+    /// The same, with what was drawn, as JSON for [`replay`].
     pub fn apply_recorded(
         &self,
         pixels: &[u8],
@@ -139,10 +151,27 @@ impl ImageOps {
         width: u32,
         from: DrawFrom,
     ) -> Result<(Applied, String)> {
+        self.apply_among(pixels, (height, width), from, None)
+    }
+
+    /// The same, for an image with these boxes, written as the rules say. Some draws look at them.
+    pub fn apply_among(
+        &self,
+        pixels: &[u8],
+        (height, width): (u32, u32),
+        from: DrawFrom,
+        boxes: Option<(&Boxes, &[[f64; 4]])>,
+    ) -> Result<(Applied, String)> {
         let size = Size::new(width, height);
         check(pixels, size).map_err(|reason| self.bad(from.sample, reason))?;
-        let params = self.draw(height, width, from)?.scratch.params.to_json();
-        Ok((self.apply(pixels, height, width, from)?, params))
+        let corners = |(rules, boxes): (&Boxes, &[[f64; 4]])| {
+            boxes.iter().map(|four| read_boxes(rules, *four, size)).collect()
+        };
+        let drawn = self.draw_among(height, width, from, boxes.map(corners))?;
+        let (shape, params) = (drawn.shape(), drawn.scratch.params.to_json());
+        let mut bytes = zeroed(drawn.bytes()).map_err(|reason| self.bad(from.sample, reason))?;
+        drawn.write(pixels, &mut bytes)?;
+        Ok((Applied { shape, bytes }, params))
     }
 
     /// Returns what is drawn for an image of this height and width, as JSON for [`replay`].

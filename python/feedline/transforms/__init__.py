@@ -92,6 +92,7 @@ from .scenes import (
 from .sizes import (
     FiveCrop,
     Letterbox,
+    RandomIoUCrop,
     RandomResize,
     RandomShortestSize,
     RandomTranslate,
@@ -178,6 +179,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomHue",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPatchShuffle",
     "RandomPerspective",

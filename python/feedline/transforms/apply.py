@@ -88,10 +88,10 @@ def apply(
     text = json.dumps(specs("apply", ops))
     size, most = (pixels.shape[0], pixels.shape[1]), 2**64 - 1
     origin = (whole("seed", seed, 0, most), whole("epoch", epoch, 0, most), whole("index", index, 0, most))
-    made, params = _feedline.apply(text, pixels.tobytes(), size, origin, chosen, _format(kind))
+    followers = Followers(mask, boxes, keypoints, labels, targets)
+    made, params = _feedline.apply(text, pixels.tobytes(), size, origin, chosen, _format(kind), followers.boxes())
     if with_params and len(made[1]) > len("hwc"):
         raise OptionError("return_params: several crops of one image have no single list of parameters")
-    followers = Followers(mask, boxes, keypoints, labels, targets)
     if followers.given and len(made[1]) > len("hwc"):
         raise OptionError("targets: FiveCrop and TenCrop make several images of one; targets have no place in them")
     if followers.given:

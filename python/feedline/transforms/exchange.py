@@ -121,6 +121,11 @@ def _noise(theirs: Any) -> Transform:
     return damage.GaussianNoise(theirs.mean, theirs.sigma, theirs.clip)
 
 
+def _iou_crop(theirs: Any) -> Transform:
+    scale, ratio = (theirs.min_scale, theirs.max_scale), (theirs.min_aspect_ratio, theirs.max_aspect_ratio)
+    return sizes.RandomIoUCrop(*scale, *ratio, theirs.options, theirs.trials)
+
+
 def _nothing(_theirs: Any) -> Transform:
     return pixel.ToTensor()
 
@@ -162,6 +167,7 @@ _FROM_TORCHVISION: Mapping[str, Callable[[Any], Transform]] = {
     "RandomGrayscale": _copy(colour.RandomGrayscale, "p"),
     "RandomHorizontalFlip": _copy(geometric.RandomHorizontalFlip, "p"),
     "RandomInvert": _copy(colour.RandomInvert, "p"),
+    "RandomIoUCrop": _iou_crop,
     "RandomOrder": lambda theirs: policy.RandomOrder(_inner(theirs)),
     "RandomPerspective": _copy(geometric.RandomPerspective, "distortion_scale", "p", *_WARP),
     "RandomPhotometricDistort": _copy(

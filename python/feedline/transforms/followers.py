@@ -72,13 +72,20 @@ class Followers:
             moved.append(np.frombuffer(bytearray(made), rules.dtype).reshape(shape))
         return back(np.stack(moved) if array.ndim == 3 else moved[0])  # noqa: PLR2004 - a stack
 
-    def _boxes(self, params: str, size: tuple[int, int]) -> tuple[Any, list[int]]:
-        array, back = _array("boxes", self._values["boxes"])
+    def boxes(self) -> tuple[list[tuple[float, float, float, float]], str] | None:
+        """The boxes as they were given, and the rules by which they are read."""
+        if self._values["boxes"] is None:
+            return None
+        array, _ = _array("boxes", self._values["boxes"])
         if array.size and (array.ndim != 2 or array.shape[1] != 4):  # noqa: PLR2004 - n boxes of four numbers
             refuse("boxes", self._values["boxes"], "an array of shape [n, 4]")
-        given = [tuple(map(float, box)) for box in array.reshape(-1, 4).tolist()]
-        rules = json.dumps(self._rules["boxes"].rules())
-        made, kept = _feedline.move_boxes(params, given, size, rules)  # type: ignore[arg-type]
+        given: Any = [tuple(map(float, box)) for box in array.reshape(-1, 4).tolist()]
+        return given, json.dumps(self._rules["boxes"].rules())
+
+    def _boxes(self, params: str, size: tuple[int, int]) -> tuple[Any, list[int]]:
+        given, rules = self.boxes() or ([], "{}")
+        _, back = _array("boxes", self._values["boxes"])
+        made, kept = _feedline.move_boxes(params, given, size, rules)
         return back(np.array(made, np.float32).reshape(-1, 4)), kept
 
     def _keypoints(self, params: str, size: tuple[int, int]) -> Any:

@@ -94,8 +94,8 @@ class RandomResizedCrop(Transform):
 class Resize(Transform):
     """Resizes to `size`: one number for the shorter side (the ratio stays), or (height, width).
 
-    With a number, `max_size` limits the longer side. `Resize(None, max_size=n)` makes the longer side n;
-    `Resize(None, scale=s)` multiplies both.
+    With a number, `max_size` limits the longer side. `Resize(max_size=n)` makes the longer side n; `Resize(scale=s)`
+    multiplies both.
 
     >>> Resize(256)
     Resize(size=None, shorter=256, max_size=None, interpolation='bilinear', scale=None)
@@ -109,7 +109,7 @@ class Resize(Transform):
 
     def __init__(
         self,
-        size: Size | None,
+        size: Size | None = None,
         interpolation: Interpolation = "bilinear",
         max_size: int | None = None,
         antialias: bool = True,
@@ -118,7 +118,7 @@ class Resize(Transform):
     ) -> None:
         only_antialias(antialias)
         if sum(given is not None for given in (size, scale)) != 1 and (size is not None or max_size is None):
-            raise OptionError("size: give a size, or None with max_size= or scale=")
+            raise OptionError("size: give a size, max_size= or scale=")
         single = size is not None and len(numbers(size)) == 1
         if max_size is not None and size is not None and not single:
             raise OptionError("max_size: goes with a single number for size")

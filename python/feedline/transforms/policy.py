@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from feedline._checks import choice, flag, listed, real, shown, whole
+from feedline._checks import choice, flag, listed, real, refuse, shown, whole
 from feedline.errors import OptionError
 
 from .base import (
@@ -248,8 +248,15 @@ class TrivialAugmentWide(Transform):
     fill: tuple[int, int, int]
 
     def __init__(
-        self, num_magnitude_bins: int = 31, interpolation: WarpInterpolation = "nearest", fill: Fill = None
+        self,
+        num_magnitude_bins: int = 31,
+        interpolation: WarpInterpolation = "nearest",
+        fill: Fill = None,
+        *,
+        like: Literal["torchvision"] = "torchvision",
     ) -> None:
+        if not isinstance(like, str) or like != "torchvision":
+            refuse("like", like, "'torchvision': timm has no TrivialAugment")
         set_fields(self, num_magnitude_bins=whole("num_magnitude_bins", num_magnitude_bins, 0, LARGEST))
         set_fields(self, interpolation=tensor_interpolation(interpolation), fill=colour(fill))
 

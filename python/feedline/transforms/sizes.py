@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from feedline._checks import flag, numbers, whole
+from feedline._checks import flag, numbers, real, whole
 
 from .base import (
     LARGEST,
@@ -25,6 +25,7 @@ from .base import (
 __all__ = [
     "FiveCrop",
     "Letterbox",
+    "RandomIoUCrop",
     "RandomResize",
     "RandomShortestSize",
     "RandomTranslate",
@@ -144,6 +145,43 @@ class RandomZoomOut(Transform):
 
     def __init__(self, fill: Fill = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5) -> None:
         set_fields(self, fill=colour(fill), side_range=low_high("side_range", side_range, 1.0), p=probability(p))
+
+
+@dataclass(frozen=True, init=False)
+class RandomIoUCrop(Transform):
+    """Crops so that one box overlaps the crop by a random share of `sampler_options`, as SSD was trained.
+
+    Boxes whose centre is outside the crop are dropped. It needs the sample's boxes: a target `T.Boxes` in a loader,
+    `boxes=` in `T.apply`.
+
+    >>> RandomIoUCrop(trials=20).sampler_options
+    (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    """
+
+    random = True
+    min_scale: float
+    max_scale: float
+    min_aspect_ratio: float
+    max_aspect_ratio: float
+    sampler_options: tuple[float, ...]
+    trials: int
+
+    def __init__(
+        self,
+        min_scale: float = 0.3,
+        max_scale: float = 1.0,
+        min_aspect_ratio: float = 0.5,
+        max_aspect_ratio: float = 2.0,
+        sampler_options: Sequence[float] | None = None,
+        trials: int = 40,
+    ) -> None:
+        scale = low_high("min_scale and max_scale", (min_scale, max_scale), 0.0)
+        ratio = low_high("min_aspect_ratio and max_aspect_ratio", (min_aspect_ratio, max_aspect_ratio), 0.0)
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if sampler_options is None else numbers(sampler_options)
+        set_fields(self, min_scale=scale[0], max_scale=scale[1])
+        set_fields(self, min_aspect_ratio=ratio[0], max_aspect_ratio=ratio[1])
+        set_fields(self, sampler_options=tuple(real("sampler_options", option, 0.0) for option in options))
+        set_fields(self, trials=whole("trials", trials, 1, 10_000))
 
 
 @dataclass(frozen=True, init=False)

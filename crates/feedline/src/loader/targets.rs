@@ -2,7 +2,7 @@
 
 use feedline_pixels::{Size, fit};
 
-use super::plan::{Output, Plan, first_dtype};
+use super::plan::{Output, Plan, Views, first_dtype};
 use super::workers::{EpochRun, decode_error, missing};
 use crate::batch::{ColumnSpec, Layout, Room, RowMut, Shape};
 use crate::dataset::Dataset;
@@ -95,6 +95,21 @@ impl Plan {
                         self.add_label(dataset, picture, view, label)?;
                     }
                 }
+            }
+        }
+        self.check_boxes_known(dataset)
+    }
+
+    /// Refuses transforms that look at boxes where there are none.
+    fn check_boxes_known(&self, dataset: &Dataset) -> Result<()> {
+        for views in &self.pictures {
+            let needed = views.outputs.iter().any(|(_, plan)| self.images[*plan].needs_boxes());
+            if needed && !views.targets.iter().any(|target| matches!(target.kind, TargetKind::Boxes(_))) {
+                let name = &dataset.schema().fields[views.field].name;
+                let reason = format!(
+                    "{name}: RandomIoUCrop needs the sample's boxes: targets={{\"boxes\": T.Boxes()}}"
+                );
+                return Err(Error::option("transforms", reason));
             }
         }
         Ok(())
@@ -452,6 +467,25 @@ impl TargetRunner {
         Ok(kept.clone())
     }
 
+    /// The sample's boxes (left, top, right, bottom in pixels) before anything is done to them.
+    pub(super) fn given_boxes(
+        run: &EpochRun,
+        (sample, image): (u64, Size),
+        buffer: &SampleBuffer,
+        views: &Views,
+    ) -> Result<Option<Vec<[f64; 4]>>> {
+        for target in &views.targets {
+            if let TargetKind::Boxes(rules) = &target.kind {
+                let name = &run.dataset.schema().fields[target.field].name;
+                let bad = |reason: String| {
+                    Error::sample(run.locate(sample).with_field(name), Stage::Transform, reason)
+                };
+                return read_all(buffer, target.field, rules, image).map(Some).map_err(bad);
+            }
+        }
+        Ok(None)
+    }
+
     fn boxes(
         &mut self,
         buffer: &SampleBuffer,
@@ -460,12 +494,7 @@ impl TargetRunner {
         target: &TargetPlan,
         rules: &Boxes,
     ) -> Result<Vec<f32>, String> {
-        let found = numbers(buffer, target.field)?;
-        if found.rows() > 0 && (found.shape.len() != 2 || found.width() != 4) {
-            return Err(format!("boxes have shape [n, 4], not {:?}", found.shape));
-        }
-        let given: Vec<[f64; 4]> =
-            found.values.as_chunks::<4>().0.iter().map(|four| read_boxes(rules, *four, image)).collect();
+        let given = read_all(buffer, target.field, rules, image)?;
         let kept = self.mover.boxes(program, image, rules, &given).map_err(|e| e.to_string())?;
         self.kept = (kept.iter().map(|kept| kept.number).collect(), given.len());
         let written = kept.iter().flat_map(|kept| write_box(rules, kept.corners, program.output));
@@ -529,6 +558,20 @@ impl TargetRunner {
         shape[0] = chosen.len() as u64;
         Ok((shape, chosen.iter().flat_map(|row| &bytes[row * each..(row + 1) * each]).copied().collect()))
     }
+}
+
+/// A sample's boxes as corners, in pixels.
+fn read_all(
+    buffer: &SampleBuffer,
+    field: usize,
+    rules: &Boxes,
+    image: Size,
+) -> Result<Vec<[f64; 4]>, String> {
+    let found = numbers(buffer, field)?;
+    if found.rows() > 0 && (found.shape.len() != 2 || found.width() != 4) {
+        return Err(format!("boxes have shape [n, 4], not {:?}", found.shape));
+    }
+    Ok(found.values.as_chunks::<4>().0.iter().map(|four| read_boxes(rules, *four, image)).collect())
 }
 
 /// A mask's numbers, or its file.

@@ -379,7 +379,11 @@ impl Worker {
             views.outputs.iter().flat_map(|(_, plan)| (0..copies(*plan)).map(move |copy| (*plan, copy)));
         let count = views.outputs.iter().map(|(_, plan)| copies(*plan) as usize).sum();
         self.views.resize_with(count, Default::default);
+        let looks = views.outputs.iter().any(|(_, plan)| run.plan.images[*plan].needs_boxes());
+        let boxes =
+            if looks { TargetRunner::given_boxes(run, (sample, size), &self.sample, views)? } else { None };
         for ((plan, copy), (params, program)) in each.zip(&mut self.views) {
+            params.know_boxes(boxes.clone());
             let drawn = run.plan.images[plan].draw_copy(size, key, copy, params);
             drawn.and_then(|()| planned(params, size, program, self.max_pixels)).map_err(|reason| {
                 let name = &run.dataset.schema().fields[field].name;

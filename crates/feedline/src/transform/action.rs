@@ -9,7 +9,7 @@ use super::colour::{
 };
 use super::fuse::Fusion;
 use super::geometric::{
-    Crop, HorizontalFlip, PadBorder, Resized, Sampled, ShufflePatches, VerticalFlip, Warped,
+    Crop, HorizontalFlip, KeepBoxes, PadBorder, Resized, Sampled, ShufflePatches, VerticalFlip, Warped,
 };
 use super::pixel::{
     AddNoise, Blended, Blur, BoxBlur, Composed, Disc, Erase, Grid, Holes, Recompress, Smear, Sprinkle,
@@ -81,7 +81,7 @@ list_of_actions! {
     #[serde(rename = "Blend")]
     Blended,
     ShufflePatches, Gamma, SolarizeAdd, TwistHsv, TwistYiq, ShiftChannels, EqualizeTiles, BoxBlur, Smear, Disc,
-    AddNoise, Sprinkle, Recompress, Holes, Grid,
+    AddNoise, Sprinkle, Recompress, Holes, Grid, KeepBoxes,
 }
 
 impl Action {

@@ -158,7 +158,15 @@ impl<'a> Fusion<'a> {
         self.program.segments.push(Segment::Warp(warp));
     }
 
-    /// Adds a box of the finished tensor to erase.
+    /// Drops all boxes but these, by their numbers in the sample.
+    pub(crate) fn keep_boxes(&mut self, boxes: &[u32]) {
+        match &mut self.program.boxes {
+            Some(kept) => kept.retain(|number| boxes.contains(number)),
+            none => *none = Some(boxes.to_vec()),
+        }
+    }
+
+    /// A box of the finished tensor.
     pub(crate) fn erase(&mut self, erasure: Erasure) {
         self.program.erasures.push(erasure);
     }

@@ -54,8 +54,8 @@ pub mod ops {
     };
     pub use super::geometric::{
         BucketResize, CenterCrop, ElasticTransform, FiveCrop, Letterbox, OpticalDistortion, Pad, PadMode,
-        PaddingMode, RandomAffine, RandomCrop, RandomHorizontalFlip, RandomPatchShuffle, RandomPerspective,
-        RandomResize, RandomResizedCrop, RandomRotate, RandomRotateObject, RandomRotation,
+        PaddingMode, RandomAffine, RandomCrop, RandomHorizontalFlip, RandomIoUCrop, RandomPatchShuffle,
+        RandomPerspective, RandomResize, RandomResizedCrop, RandomRotate, RandomRotateObject, RandomRotation,
         RandomShortestSize, RandomTranslate, RandomVerticalFlip, RandomZoom, RandomZoomOut, Resize,
         ResizedCenterCrop, ScaleJitter, TenCrop,
     };
@@ -217,7 +217,9 @@ list_of_ops! {
     Letterbox,
     /// Puts square patches in random order.
     RandomPatchShuffle,
-    /// Crops four corners and the centre.
+    /// A crop that looks at the boxes.
+    RandomIoUCrop,
+    /// Four corners and the middle.
     FiveCrop,
     /// The same crops, and mirrored ones.
     TenCrop,

@@ -7,7 +7,7 @@ use super::colour::Opposed;
 use super::fuse::Fusion;
 use super::op::{Op, check_side};
 use super::ops::Normalize;
-use super::{Action, Program};
+use super::{Action, Boxes, Mover, Program};
 use crate::random::Draw;
 
 /// Separates draws for transforms from all other uses of the seed.
@@ -99,6 +99,8 @@ pub(crate) struct Params {
     /// Set if colours become opponent channels in the end.
     opposed: Option<Opposed>,
     channels: Channels,
+    /// The sample's boxes (left, top, right, bottom in pixels of the image), if they are known.
+    boxes: Option<Vec<[f64; 4]>>,
 }
 
 impl Default for Params {
@@ -111,6 +113,7 @@ impl Default for Params {
             normalize: None,
             opposed: None,
             channels: Channels::Rgb,
+            boxes: None,
         }
     }
 }
@@ -124,7 +127,24 @@ impl Params {
         self.opposed = None;
     }
 
-    /// Notes that colours become opponent channels in the end.
+    /// Sets the sample's boxes, for the draws that look at them. They stay until they are set anew.
+    pub(crate) fn know_boxes(&mut self, boxes: Option<Vec<[f64; 4]>>) {
+        self.boxes = boxes;
+    }
+
+    /// The numbers and corners of the boxes that are left after all actions so far.
+    pub(crate) fn boxes(&self) -> Result<Vec<(u32, [f64; 4])>, String> {
+        let Some(boxes) = &self.boxes else {
+            return Err("needs the sample's boxes: a target T.Boxes, or boxes= in T.apply".to_owned());
+        };
+        let mut program = Program::default();
+        self.plan(self.image, &mut program);
+        let rules = Boxes { min_size: 0.0, ..Boxes::default() };
+        let kept = Mover::default().boxes(&program, self.image, &rules, boxes).map_err(|e| e.to_string())?;
+        Ok(kept.iter().map(|kept| (kept.number as u32, kept.corners)).collect())
+    }
+
+    /// In the end colours become opponent channels.
     pub(crate) fn oppose(&mut self, by: Opposed) {
         self.opposed = Some(by);
     }

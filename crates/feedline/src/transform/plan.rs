@@ -2,6 +2,7 @@
 
 use feedline_pixels::{Channels, Finish, Normalise, Size};
 
+use super::group::needs_boxes;
 use super::op::{Form, check_list, check_side, draw_checked};
 use super::ops::Normalize;
 use super::params::Place;
@@ -26,6 +27,7 @@ pub(crate) struct ImagePlan {
     output: Option<Size>,
     /// Number of crops of each image side by side in the result.
     copies: u32,
+    needs_boxes: bool,
 }
 
 impl ImagePlan {
@@ -53,7 +55,8 @@ impl ImagePlan {
             ));
         }
         let (output, copies) = (form.size, form.copies);
-        Ok(ImagePlan { ops: transforms.to_vec(), view, before: 0, finish, output, copies })
+        let (ops, needs_boxes) = (transforms.to_vec(), needs_boxes(transforms));
+        Ok(ImagePlan { ops, view, before: 0, finish, output, copies, needs_boxes })
     }
 
     /// Makes it the rest of a longer list, with `place` transforms before it.
@@ -77,7 +80,12 @@ impl ImagePlan {
         if self.copies == 1 { each.to_vec() } else { [&[u64::from(self.copies)], &each[..]].concat() }
     }
 
-    /// Name of the transform that determines the result's size.
+    /// Whether its draws look at the sample's boxes.
+    pub(crate) fn needs_boxes(&self) -> bool {
+        self.needs_boxes
+    }
+
+    /// The name of what fixes the result's size.
     pub(crate) fn sized_by(&self) -> &'static str {
         let (mut form, mut maker) = (BEFORE, "the image");
         for transform in &self.ops {

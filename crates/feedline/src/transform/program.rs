@@ -70,6 +70,8 @@ pub(crate) struct Program {
     pub(crate) erasures: Vec<Erasure>,
     /// Opponent channels, if colours become these instead of tensor elements.
     pub(crate) opponent: Option<Opponent>,
+    /// Numbers of the sample's boxes that stay; all of them if `None`.
+    pub(crate) boxes: Option<Vec<u32>>,
     /// Size of the result.
     pub(crate) output: Size,
 }
@@ -81,6 +83,7 @@ impl Default for Program {
             rows: Vec::new(),
             erasures: Vec::new(),
             opponent: None,
+            boxes: None,
             output: Size::new(0, 0),
         }
     }
@@ -98,6 +101,7 @@ impl Program {
         self.rows.clear();
         self.erasures.clear();
         self.opponent = None;
+        self.boxes = None;
     }
 
     /// Size of each pass's result, first to last.

@@ -70,7 +70,10 @@ impl Mover {
             size = self.move_all(segment, size, &mut all)?;
             cut_all(&mut all, rules, whole(size));
         }
-        let kept = all.iter().enumerate().filter(|(_, moving)| moving.stays(rules, size));
+        let wanted =
+            |number: usize| program.boxes.as_ref().is_none_or(|kept| kept.contains(&(number as u32)));
+        let kept =
+            all.iter().enumerate().filter(|(number, moving)| wanted(*number) && moving.stays(rules, size));
         Ok(kept.map(|(number, moving)| Kept { number, corners: moving.corners }).collect())
     }
 

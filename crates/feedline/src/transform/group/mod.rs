@@ -155,6 +155,12 @@ pub(crate) fn refusal(transforms: &[Transform], copies: u32) -> Option<String> {
     })
 }
 
+/// Whether a draw of these transforms looks at the sample's boxes.
+pub(crate) fn needs_boxes(transforms: &[Transform]) -> bool {
+    let plain = serde_json::to_value(transforms).unwrap_or_default();
+    names_op(&plain, "RandomIoUCrop")
+}
+
 fn names_op(value: &serde_json::Value, name: &str) -> bool {
     match value {
         serde_json::Value::Array(all) => all.iter().any(|each| names_op(each, name)),
