@@ -1,6 +1,9 @@
 //! The reference; inlined into `avx2`.
 
-use super::{Field, Outside, Places, Sample, bent, place_in_row};
+use super::{Field, Outside, Sample, place_in_row};
+#[cfg(target_arch = "x86_64")]
+use super::{Places, bent};
+#[cfg(target_arch = "x86_64")]
 use crate::warp::Map;
 use crate::{ImageRef, Size, WarpFilter};
 
@@ -20,6 +23,7 @@ pub(super) fn row(sample: &Sample, field: &Field, from: ImageRef<'_>, y: u32, ro
 
 /// The places of a run of pixels that begins at column `first`: those of `place_in_row`, in loops that the compiler makes
 /// vectors of.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn places(
     sample: &Sample,
@@ -46,6 +50,7 @@ pub(super) fn places(
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn each(first: u32, (across, down): (&mut [f64], &mut [f64]), find: impl Fn(f64) -> (f64, f64)) {
     for (column, (across, down)) in (first as i32..).zip(across.iter_mut().zip(down)) {
