@@ -4,12 +4,14 @@
 #![no_main]
 
 use feedline::Transform;
-use feedline::apply::{DrawFrom, ImageOps, replay};
+use feedline::apply::{DrawFrom, ImageOps, Moved, replay};
+use feedline::transform::Boxes;
 use feedline::DType;
 use feedline::field::MemoryFormat;
 use feedline_pixels::{
-    Border, CpuLevel, Gaussian, Geometry, ImageRef, Map, Nearest, Orientation, PixelLayout, Region, RowOp, Size,
-    Table, Warp, WarpFilter, WholeOp, WholeRunner, Window,
+    Border, Clahe, CpuLevel, Effect, Filter, Finish, Gaussian, Geometry, ImageRef, Kernel, Map, Nearest, Orientation,
+    Outside, PixelLayout, Places, Point, Region, Renderer, RowOp, Sample, Size, Table, TensorLayout, Warp, WarpFilter,
+    WholeOp, WholeRunner, Window, resample_wide,
 };
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -97,13 +99,26 @@ fn programs(input: &mut Input<'_>) {
     let pixels = input.pixels((width * height * 3) as usize);
     let from = DrawFrom { seed: u64::from(input.byte()), epoch: 0, sample: u64::from(input.byte()) };
     // A list may ask for an image larger than a fuzzer should make.
-    let Ok(drawn) = ops.draw(height, width, from) else { return };
-    if drawn.bytes() > 1 << 22 {
+    let looks_at_boxes = format!("{transforms:?}").contains("RandomIoUCrop");
+    match ops.draw(height, width, from) {
+        Ok(drawn) if drawn.bytes() > 1 << 22 => return,
+        Err(_) if !looks_at_boxes => return,
+        _ => {}
+    }
+    let boxes: Vec<[f64; 4]> = (0..input.byte() % 4)
+        .map(|_| [0.0; 4].map(|_: f64| f64::from(input.below(48))))
+        .map(|[a, b, c, d]| [a.min(c), b.min(d), a.max(c), b.max(d)])
+        .collect();
+    let rules = Boxes::default();
+    let applied = || ops.apply_among(&pixels, (height, width), from, Some((&rules, &boxes)));
+    let Ok((made, params)) = applied() else { return };
+    assert_eq!(made.shape.iter().product::<u64>() as usize * element(dtype), made.bytes.len());
+    assert!(applied().expect("it could be done").0 == made, "{transforms:?}");
+    if made.shape.len() > 3 {
         return;
     }
-    let Ok((made, params)) = ops.apply_recorded(&pixels, height, width, from) else { return };
-    assert_eq!(made.shape.iter().product::<u64>() as usize * element(dtype), made.bytes.len());
-    assert!(ops.apply(&pixels, height, width, from).expect("it could be done") == made, "{transforms:?}");
+    let moved = Moved::new(&params, (height, width)).expect("what was done can be done to boxes");
+    moved.boxes(&rules, &boxes).expect("boxes move");
     let again = replay(&params, &pixels, (height, width), dtype, format).expect("what was done can be replayed");
     assert!(again == made, "{transforms:?} {params}");
 }
@@ -118,7 +133,8 @@ fn element(dtype: DType) -> usize {
 
 fn whole_op(input: &mut Input<'_>, size: Size) -> WholeOp {
     let kernel = |input: &mut Input<'_>| 1 + 2 * input.below(9);
-    match input.byte() % 7 {
+    match input.byte() % 8 {
+        7 => WholeOp::Effect(Box::new(effect(input, size))),
         0 => WholeOp::Contrast(input.number() as f32 * 3.0),
         1 => WholeOp::Equalize,
         2 => WholeOp::Autocontrast,
@@ -135,8 +151,46 @@ fn whole_op(input: &mut Input<'_>, size: Size) -> WholeOp {
     }
 }
 
+fn effect(input: &mut Input<'_>, size: Size) -> Effect {
+    match input.byte() % 7 {
+        0 => {
+            let (width, height) = (1 + 2 * input.below(4), 1 + 2 * input.below(4));
+            let weights = (0..width * height).map(|_| input.number() as f32).collect();
+            Effect::Filter(Kernel { width, height, weights })
+        }
+        1 => Effect::BoxBlur(input.number() as f32 * 5.0),
+        2 => Effect::Clahe(Clahe {
+            clip_limit: input.number() as f32 * 8.0,
+            tiles: (1 + input.below(12), 1 + input.below(12)),
+        }),
+        3 => Effect::TensorContrast(input.number() as f32 * 3.0),
+        4 => Effect::TensorAutocontrast,
+        5 => Effect::Recompress(1 + input.byte() % 100),
+        _ => Effect::Sample(sample(input, size)),
+    }
+}
+
+fn sample(input: &mut Input<'_>, size: Size) -> Sample {
+    let outside = [Outside::Fill([9, 8, 7]), Outside::Edge, Outside::Reflect][input.byte() as usize % 3];
+    let filter = [WarpFilter::Nearest, WarpFilter::Bilinear][input.byte() as usize % 2];
+    let places = match input.byte() % 3 {
+        0 => Places::Map(warp(input).map),
+        1 => Places::Lens { distortion: input.number() * 3.0, shift: (input.number() * 9.0, input.number() * 9.0) },
+        _ => Places::Elastic { alpha: (input.byte().into(), 20.0), sigma: (2.0, 1.0), seed: input.byte().into() },
+    };
+    // A field and a lens belong to the image; a map may lead anywhere.
+    let output = if matches!(places, Places::Map(_)) { input.size() } else { size };
+    Sample { places, output, filter, outside }
+}
+
 fn row_op(input: &mut Input<'_>) -> RowOp {
-    match input.byte() % 6 {
+    match input.byte() % 9 {
+        6 => RowOp::Point(Point::TensorSaturation(input.number() as f32 * 3.0)),
+        7 => RowOp::Point(Point::TensorGrey),
+        8 => {
+            let rows = [[0.0; 3]; 3].map(|row: [f32; 3]| row.map(|_| input.number() as f32 * 2.0));
+            RowOp::Point(Point::Matrix { rows, add: [input.number() as f32 * 200.0; 3] })
+        }
         0 => RowOp::Saturation(input.number() as f32 * 3.0),
         1 => RowOp::Grey,
         2 => RowOp::Hue(input.byte()),
@@ -191,6 +245,34 @@ fn levels_agree(input: &mut Input<'_>) {
     for level in CpuLevel::available() {
         assert!(made(level) == expected, "{level:?} {row:?} {op:?} {warp:?} {size:?}");
     }
+    resizes_agree(input, &pixels, size);
+}
+
+/// Crops, resizes, windows and flips, with every filter.
+fn resizes_agree(input: &mut Input<'_>, pixels: &[u8], size: Size) {
+    let filters = [Filter::Nearest, Filter::Box, Filter::Bilinear, Filter::Hamming, Filter::Bicubic, Filter::Lanczos];
+    let filter = filters[input.byte() as usize % filters.len()];
+    let geometry = geometry(input, size);
+    let finish = Finish::bytes(TensorLayout::ChannelsLast);
+    let image = ImageRef::new(pixels, size, size.width as usize * 4, PixelLayout::Rgbx).expect("it fits");
+    let made = |level| {
+        let mut out = vec![0; finish.output_bytes(geometry.output())];
+        let done = Renderer::with_level(level).render_image(image, (0, 0), &geometry, filter, &finish, &mut out);
+        done.expect("it fits");
+        out
+    };
+    let expected = made(CpuLevel::Scalar);
+    for level in CpuLevel::available() {
+        assert!(made(level) == expected, "{level:?} {filter:?} {geometry:?}");
+    }
+}
+
+fn geometry(input: &mut Input<'_>, size: Size) -> Geometry {
+    let mut geometry = Geometry::crop_resize(size, region(input, size), input.size());
+    let offset = |input: &mut Input<'_>| input.below(80) as i32 - 40;
+    geometry.window = Window::new(offset(input), offset(input), input.side(), input.side());
+    (geometry.flip_horizontal, geometry.flip_vertical) = (input.byte() & 1 == 1, input.byte() & 1 == 1);
+    geometry
 }
 
 fn all_layouts(input: &mut Input<'_>) {
@@ -200,10 +282,9 @@ fn all_layouts(input: &mut Input<'_>) {
     let pixels = input.pixels(size.area() as usize * bytes);
     let image = ImageRef::new(&pixels, size, size.width as usize * bytes, layout).expect("it fits");
     let (mut nearest, mut out, fill) = (Nearest::default(), Vec::new(), vec![7; bytes]);
-    let mut geometry = Geometry::crop_resize(size, region(input, size), input.size());
-    let offset = |input: &mut Input<'_>| input.below(80) as i32 - 40;
-    geometry.window = Window::new(offset(input), offset(input), input.side(), input.side());
-    (geometry.flip_horizontal, geometry.flip_vertical) = (input.byte() & 1 == 1, input.byte() & 1 == 1);
+    let geometry = geometry(input, size);
+    let wide = resample_wide(&geometry, Filter::Lanczos, image, &mut out).expect("it fits");
+    assert_eq!(out.len(), wide.area() as usize * bytes);
     let made = nearest.resample(&geometry, image, &fill, &mut out).expect("it fits");
     assert_eq!(out.len(), made.area() as usize * bytes);
     let op = warp(input);
