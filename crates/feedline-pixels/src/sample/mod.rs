@@ -111,7 +111,7 @@ fn bent(size: Size, distortion: f64, shift: (f64, f64), (mx, my): (f64, f64)) ->
     (u * stretch * width + middle_x, v * stretch * height + middle_y)
 }
 
-/// The source's column and row that a place shows; `None` outside.
+/// The source's column and row at a place; `None` outside.
 pub(crate) fn nearest_place(size: Size, place: (f64, f64), outside: Outside) -> Option<(u32, u32)> {
     scalar::nearest_place(size, place, outside)
 }

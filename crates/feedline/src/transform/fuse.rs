@@ -166,7 +166,7 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// A box of the finished tensor.
+    /// Adds a box of the finished tensor to erase.
     pub(crate) fn erase(&mut self, erasure: Erasure) {
         self.program.erasures.push(erasure);
     }

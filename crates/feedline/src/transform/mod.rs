@@ -217,9 +217,9 @@ list_of_ops! {
     Letterbox,
     /// Puts square patches in random order.
     RandomPatchShuffle,
-    /// A crop that looks at the boxes.
+    /// Crops by the overlap with the boxes.
     RandomIoUCrop,
-    /// Four corners and the middle.
+    /// Crops four corners and the centre.
     FiveCrop,
     /// The same crops, and mirrored ones.
     TenCrop,

@@ -144,7 +144,7 @@ impl Params {
         Ok(kept.iter().map(|kept| (kept.number as u32, kept.corners)).collect())
     }
 
-    /// In the end colours become opponent channels.
+    /// Notes that colours become opponent channels in the end.
     pub(crate) fn oppose(&mut self, by: Opposed) {
         self.opposed = Some(by);
     }

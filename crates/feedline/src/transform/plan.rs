@@ -85,7 +85,7 @@ impl ImagePlan {
         self.needs_boxes
     }
 
-    /// The name of what fixes the result's size.
+    /// Name of the transform that determines the result's size.
     pub(crate) fn sized_by(&self) -> &'static str {
         let (mut form, mut maker) = (BEFORE, "the image");
         for transform in &self.ops {

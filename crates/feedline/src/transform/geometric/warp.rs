@@ -55,7 +55,7 @@ pub(super) mod exact {
 /// The map that leaves every pixel where it is.
 pub(super) const STAYS: [f64; 6] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0];
 
-/// Only these are there for warps.
+/// Only these are supported for warps.
 pub(super) fn check_interpolation(interpolation: Interpolation) -> Result<(), String> {
     match interpolation {
         Interpolation::Nearest | Interpolation::Bilinear | Interpolation::Bicubic => Ok(()),
