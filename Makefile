@@ -8,7 +8,7 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets parity fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets bench-peers parity fuzz clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -99,6 +99,11 @@ bench-transforms: setup-test build ## Every transform beside torchvision, OpenCV
 	$(BIN)/python -m pip install -q opencv-python-headless albumentations==2.0.8 kornia-rs
 	$(BIN)/python benchmarks/transforms.py $(DATA) --docs docs/benchmarks
 	cargo bench -p feedline-pixels --bench ops
+
+bench-peers: setup-test build ## Every loader that can be installed, in environments of their own: make bench-peers DATA=folder
+	VENV=$(VENV) tools/peers/setup.sh
+	$(BIN)/python -m pip install -q matplotlib
+	$(BIN)/python benchmarks/peers.py $(DATA) --docs docs/benchmarks --readme README.md
 
 fuzz: setup-test build ## Orders and resumes against a slow model, then every fuzz target for a bounded time
 	FEEDLINE_MODEL_CASES=20000 FEEDLINE_MODEL_SEED=1000 $(BIN)/python -m pytest --timeout=3600 python/tests/test_model.py

@@ -34,5 +34,6 @@ install_python() { # file with requirements; a stamp keeps it from being done tw
 install_python tools/requirements-build.txt
 if [ "$level" = test ]; then
   need valgrind valgrind "the leak test"
+  need chromium chromium "the tests of 'feedline view'"
   install_python tools/requirements-dev.txt
 fi

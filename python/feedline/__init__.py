@@ -14,6 +14,7 @@ from ._convert import convert
 from ._dataset import Dataset, Mix, concat, mix
 from ._feedline import __version__
 from ._loader import Loader
+from ._looking import Stats, headspace, merge_stats, progress, show
 from ._opening import open
 from ._options import LoaderOptions
 from ._pack import pack
@@ -58,6 +59,7 @@ __all__ = [
     "RepeatedEpochWarning",
     "SampleError",
     "StateError",
+    "Stats",
     "StorageError",
     "TooManyBadSamplesError",
     "__version__",
@@ -65,12 +67,16 @@ __all__ = [
     "concat",
     "convert",
     "convert_plan",
+    "headspace",
     "merge",
+    "merge_stats",
     "mix",
     "open",
     "pack",
     "pack_plan",
+    "progress",
     "samplers",
+    "show",
     "transforms",
     "write_part",
 ]

@@ -27,6 +27,10 @@ def main() -> int:
         from .simulate import main as simulate  # noqa: PLC0415 - only for this command
 
         return simulate(sys.argv[2:])
+    if sys.argv[1:2] == ["bench"] and any(one.partition("=")[0] == "--against" for one in sys.argv):
+        from ._against import main as against  # noqa: PLC0415 - only for this command
+
+        return against(sys.argv[2:])
     return _feedline.run_cli(["feedline", *sys.argv[1:]], _located)
 
 

@@ -213,6 +213,11 @@ class Dataset:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._core.spec(), self._decoded)
 
+    def _repr_html_(self) -> str:
+        from ._looking import dataset_html  # noqa: PLC0415 - it looks at loaders, too
+
+        return dataset_html(self)
+
     def __repr__(self) -> str:
         return f"Dataset({self.uri!r}, format={self.format!r}, samples={len(self)}, fields={list(self.schema)})"
 

@@ -158,6 +158,14 @@ def _collate(name: str, value: Any) -> Any:
     return {text(f"{name}: name of a field", field): choice(name, each, _COLLATES) for field, each in value.items()}
 
 
+def _dashboard(name: str, value: Any) -> bool | str:
+    if isinstance(value, str):
+        if not value.startswith(("http://127.0.0.1:", "http://localhost:")):
+            refuse(name, value, "True, or the address of another rank's page on this machine")
+        return value
+    return flag(name, value)
+
+
 def _context(name: str, value: Any) -> Any:
     if (isinstance(value, str) and value in _CONTEXTS) or hasattr(value, "Process"):
         return value
@@ -373,6 +381,17 @@ class KnobArguments(TypedDict, total=False):
         ),
     ]
     max_pixels: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "larger images are bad samples", default=None)]
+    progress: Annotated[
+        bool, Knob(flag, "a bar with images/s, waiting share and bottleneck; a line a minute in a log", default=False)
+    ]
+    dashboard: Annotated[
+        bool | str,
+        Knob(
+            _dashboard,
+            "a live page about this loader, on this machine alone; or another rank's page to send numbers to",
+            default=False,
+        ),
+    ]
 
 
 def _named_knob(name: str, hint: Any) -> Knob:

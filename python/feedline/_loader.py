@@ -16,18 +16,20 @@ from . import _feedline
 from . import _repeats as repeats
 from ._callback import Callables
 from ._checks import listed, real, refuse, whole
+from ._checks import path as check_path
 from ._dataset import Dataset, Mix
 from ._device import DeviceImages
 from ._engine import by_field, core_options, draws, images, timetable
 from ._knobs import KNOBS, KnobArguments, Knobs, KnobValues, checked, described
 from ._left_out import warn_left_out
 from ._lookalike import LooksLikeDataLoader
+from ._looking import Dashboard, Log, Stats, Trace, loader_html, register
 from ._opening import open as open_dataset
 from ._options import LoaderOptions
 from ._output import Converter
 from ._paths import Uri
 from ._ranks import check_worker, discover
-from ._running import Batches, Progress
+from ._running import Batches, FunctionTimes, Progress
 from ._signatures import Called
 from .errors import OptionError, StateError
 from .samplers.given import understood
@@ -109,7 +111,10 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         self._elsewhere: Places | None = None
         self._weights: list[float] | None = None
         self._old_weights: list[float] | None = None
+        self._page: Dashboard | None = None
         self._start()
+        if self._knobs["dashboard"]:
+            self._page = Dashboard(self, self._knobs["dashboard"])
 
     def _start(self) -> None:
         self._converter = Converter(self._knobs)
@@ -126,12 +131,16 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         self._made = _feedline.Loader(self._dataset._core, json.dumps(spec), numbers)  # noqa: SLF001 - same package
         if self._weights is not None:
             self._made.set_weights(self._weights)
+        self._log = Log()
+        self._trace: Trace | None = None
+        self._functions = FunctionTimes() if self._callables is not None or self._device is not None else None
         self._number = repeats.number()
         self._draws = draws(self._knobs, self._dataset)
         self._process = os.getpid()
         self._closed = False
         # Threads that call iter() at once get one epoch each.
         self._lock = threading.Lock()
+        register()
         _OPEN.add(self)
 
     @property
@@ -314,10 +323,37 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         begun = samples > 0 or (coming is not None and coming != weights)
         self._go_to((epoch, samples), weights if begun else None)
 
-    def stats(self) -> dict[str, Any]:
-        """Statistics so far: samples, time by stage, and what limits the speed."""
-        stats: dict[str, Any] = json.loads(self._core.stats())
+    def stats(self) -> Stats:
+        """What was done so far, where the time went, and what limits the speed: see [`Stats`][feedline.Stats].
+
+        May be called at any time, also from another thread while a loop runs.
+        """
+        stats = Stats(json.loads(self._core.stats()))
+        if self._functions is not None:
+            self._functions.judge(stats)
         return stats
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of its live page, with `dashboard=True`; other ranks of this machine may send to it."""
+        return self._page.url if self._page is not None else None
+
+    def trace(self, path: Uri) -> Trace:
+        """Writes what every thread did when to a file that Perfetto and Chrome (`chrome://tracing`) open.
+
+        The file has the last samples at once. From now on everything is recorded (up to a million samples) and written
+        after each epoch and when the loader is closed; `with loader.trace(...)` writes at its end.
+
+        >>> import feedline as fl, json, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "trace.json")
+        >>> with fl.Loader(fl.open(example_folder), batch_size=4, output="numpy") as loader, loader.trace(path):
+        ...     batches = list(loader)
+        >>> names = {event["name"] for event in json.load(open(path))["traceEvents"]}
+        >>> "decode" in names and "wait for a batch" in names
+        True
+        """
+        self._trace = Trace(self._core, check_path("path", path))
+        return self._trace
 
     def errors(self) -> list[dict[str, Any]]:
         """Samples that could not be read or decoded, each once, with uri, index, stage, offset and reason.
@@ -336,6 +372,10 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             return
         self._closed, left = True, 0
         if self._process == os.getpid():
+            if self._trace is not None:
+                self._trace.write()
+            if self._page is not None:
+                self._page.close()
             try:
                 left = self._core.close()
             finally:
@@ -361,9 +401,12 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._dataset, self._knobs, self._weights = state["dataset"], state["knobs"], state["weights"]
-        self._placed_in = self._elsewhere = None
+        self._placed_in = self._elsewhere = self._page = None
         self._go_to(state["next"], state["old_weights"])
         self._start()
+
+    def _repr_html_(self) -> str:
+        return loader_html(self)
 
     def __repr__(self) -> str:
         return f"Loader({self._dataset!r}, batch_size={self.batch_size}, batches={len(self)})"

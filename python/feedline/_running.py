@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
+import weakref
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ._callback import Finished
+from ._looking import Bar, Stats
 from .errors import ClosedError, DataError
 
 if TYPE_CHECKING:
     from ._loader import Loader
 
-__all__ = ["Batches", "Progress"]
+__all__ = ["Batches", "FunctionTimes", "Progress"]
 
 
 class Progress:
@@ -39,6 +42,70 @@ class Progress:
         return self._weights if self.received < self.batches else None
 
 
+class Watched:
+    """What is told about a pass while it runs: a log, a bar, a trace, and the time that Python functions take."""
+
+    def __init__(self, loader: Loader, progress: Progress) -> None:
+        # Not the loader's own: whoever has the pass keeps it.
+        self._loader, self._epoch = weakref.proxy(loader), progress.position()[0]
+        self._log = loader._log  # noqa: SLF001 - same package
+        self._log.begun(loader, self._epoch, progress.batches)
+        self._bar = Bar(self._loader, progress.batches) if loader._knobs["progress"] else None  # noqa: SLF001
+        self._functions = loader._functions  # noqa: SLF001
+
+    def asked(self) -> None:
+        if self._functions is not None:
+            self._functions.asked()
+
+    def received(self) -> None:
+        if self._functions is not None:
+            self._functions.received()
+        self._log.look(self._loader)
+        if self._bar is not None:
+            self._bar.update()
+
+    def ended(self) -> None:
+        self.stopped()
+        self._log.ended(self._loader, self._epoch)
+        trace = self._loader._trace  # noqa: SLF001 - same package
+        if trace is not None:
+            trace.write()
+
+    def stopped(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class FunctionTimes:
+    """How long the user waited for batches that Python functions had a part in."""
+
+    def __init__(self) -> None:
+        self.waited = self.busy = 0.0
+        self._asked = self._had = time.perf_counter()
+
+    def asked(self) -> None:
+        self._asked = time.perf_counter()
+        if self.waited:
+            self.busy += self._asked - self._had
+
+    def received(self) -> None:
+        self._had = time.perf_counter()
+        self.waited += self._had - self._asked
+
+    def judge(self, stats: Stats) -> None:
+        """The engine takes the functions for its consumer; if the user waits all the same, they are the limit."""
+        whole = self.waited + self.busy
+        stats["functions_wait_seconds"] = self.waited
+        if stats["bound"] != "consumer" or whole == 0 or self.waited < 0.1 * whole:
+            return
+        stats["bound"] = "functions"
+        stats["bottleneck"] = (
+            "functions-bound: the engine's batches wait for Python functions (map=, T.Python, batch_map=), the "
+            f"training step waits {self.waited / whole:.0%} of the time; feedline.transforms do the same faster, "
+            "or more num_workers would help"
+        )
+
+
 class Batches:
     """One pass over an epoch."""
 
@@ -53,6 +120,7 @@ class Batches:
         # Batches that the engine gave but the user has not received: an interrupt or a failed conversion loses nothing.
         self._held: list[Any] = []
         self._made = iter(core.next, None)
+        self._watched = Watched(loader, progress)
 
     def __iter__(self) -> Batches:
         return self
@@ -66,14 +134,17 @@ class Batches:
                 "this iteration was begun before a fork; its threads exist only in the parent process\n"
                 "hint: call iter() again in the child"
             )
+        self._watched.asked()
         if not self._held:
             self._take()
         if not self._held:
+            self._watched.ended()
             raise StopIteration
         made = self._held[0]
         batch = made.batch if isinstance(made, Finished) else self._loader._converter.batch(made)  # noqa: SLF001 - same package
         self._progress.received += 1
         self._held.clear()
+        self._watched.received()
         if self._used is not None and self._progress.received == min(2, self._progress.batches):
             self._used()
         return batch
@@ -89,5 +160,6 @@ class Batches:
 
     def close(self) -> None:
         """Stops this pass."""
+        self._watched.stopped()
         if self._process == os.getpid():
             self._core.close()

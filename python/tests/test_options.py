@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -759,3 +762,40 @@ def test_every_knob_has_a_test():
 def test_the_table_in_the_docs_is_up_to_date():
     """Write it again with `python tools/options_table.py --write`."""
     subprocess.run([sys.executable, ROOT / "tools/options_table.py", "--check"], check=True)
+
+
+@knob("progress")
+def test_progress(tiny, capsys):
+    """a line about speed, waiting and bottleneck at the end of an epoch; a bar on a terminal"""
+    with fl.Loader(tiny, batch_size=4, progress=True, **CROP) as loader:
+        assert len(list(loader)) == 5
+    assert "5/5 batches" in capsys.readouterr().err
+
+
+@knob("dashboard")
+def test_dashboard(tiny, capsys):
+    """a page about the loader on this machine's loopback address, until the loader is closed"""
+    with fl.Loader(tiny, batch_size=4, dashboard=True, **CROP) as loader:
+        url = loader.dashboard
+        assert url is not None
+        assert url in capsys.readouterr().err
+        list(loader)
+        page, _, token = url.partition("?")
+        with urllib.request.urlopen(f"{page}api/live?{token}") as answer:
+            assert json.load(answer)["all"]["delivered"] == 20
+        with fl.Loader(tiny, batch_size=4, rank=1, world_size=2, dashboard=url, **CROP) as other:
+            list(other)
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                with urllib.request.urlopen(f"{page}api/live?{token}") as answer:
+                    ranks = json.load(answer)["ranks"]
+                if len(ranks) == 2:
+                    break
+                time.sleep(0.1)
+        assert [rank["rank"] for rank in ranks] == [0, 1]
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{page}api/live?{token}")
+    with fl.Loader(tiny, **CROP) as loader:
+        assert loader.dashboard is None
+    with pytest.raises(fl.OptionError, match="dashboard"):
+        fl.Loader(tiny, dashboard="http://elsewhere.example/", **CROP)

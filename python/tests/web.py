@@ -19,6 +19,10 @@ class Handler(BaseHTTPRequestHandler):
     """Answers everything with 503."""
     silent: ClassVar[bool] = False
     """Never answers again."""
+    delay: ClassVar[float] = 0.0
+    """Seconds before each answer."""
+    failures: ClassVar[int] = 0
+    """So many questions are answered with 503, then all is well."""
 
     protocol_version = "HTTP/1.1"
 
@@ -26,6 +30,10 @@ class Handler(BaseHTTPRequestHandler):
         """A file, or a range of it."""
         while Handler.silent:
             time.sleep(0.1)
+        time.sleep(Handler.delay)
+        if Handler.failures > 0:
+            Handler.failures -= 1
+            return self.answer(503, b"", {})
         file = Handler.folder / self.path.lstrip("/")
         if Handler.broken or not file.is_file():
             return self.answer(503 if Handler.broken else 404, b"", {})
@@ -58,6 +66,7 @@ class Handler(BaseHTTPRequestHandler):
 def serving(folder: Path) -> Iterator[str]:
     """The address of a server over `folder`."""
     Handler.folder, Handler.silent, Handler.broken = folder, False, False
+    Handler.delay, Handler.failures = 0.0, 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)

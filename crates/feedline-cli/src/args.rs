@@ -31,11 +31,15 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     Merge(MergeArgs),
     Inspect(InspectArgs),
+    View(ViewArgs),
     Verify(VerifyArgs),
     Bench(BenchArgs),
     Cache(CacheArgs),
     Doctor(DoctorArgs),
     Demo(DemoArgs),
+    Completions(CompletionsArgs),
+    /// Print the manual page, in the language of man(7)
+    Man,
 }
 
 impl Command {
@@ -49,7 +53,7 @@ impl Command {
             Command::Bench(args) => args.json,
             Command::Cache(args) => args.json,
             Command::Doctor(args) => args.json,
-            Command::Demo(_) => false,
+            Command::Demo(_) | Command::View(_) | Command::Completions(_) | Command::Man => false,
         }
     }
 }
@@ -311,7 +315,9 @@ pub(crate) enum CheckChoice {
 Examples:
   feedline inspect /data/train.pack
   feedline inspect 'train-*.tar' --samples 10
-  feedline inspect photos/ --json | jq .samples")]
+  feedline inspect photos/ --json | jq .samples
+  feedline inspect photos/ --images blocks --samples 3
+  feedline inspect photos/ --html photos.html")]
 pub(crate) struct InspectArgs {
     /// A folder of images, a pack, a tar file, or a pattern
     #[arg(value_name = "PATH")]
@@ -319,11 +325,69 @@ pub(crate) struct InspectArgs {
     /// Number of samples to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) samples: u64,
+    /// Show their images in the terminal
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ImagesChoice::Auto)]
+    pub(crate) images: ImagesChoice,
+    /// Write one HTML file that needs nothing else: facts, classes, sizes, 60 samples
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How a terminal shows images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImagesChoice {
+    /// As this terminal can, if it can; never into files and pipes
+    Auto,
+    /// Not at all
+    None,
+    /// kitty's protocol, which Ghostty and WezTerm know too
+    Kitty,
+    /// iTerm2's
+    Iterm2,
+    /// Sixel: foot, mlterm, xterm -ti vt340 and others
+    Sixel,
+    /// Coloured half blocks: any terminal with 24-bit colours
+    Blocks,
+}
+
+/// Look at a data set in the browser: samples, classes, sizes, and what augmentation does
+///
+/// Serves a page on this machine alone (the loopback address, with a token) until Ctrl-C. With two data sets, the page
+/// also compares them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  feedline view /data/train.pack
+  feedline view s3://bucket/train --storage anon=true
+  feedline view old.pack new.pack
+  ssh -L 8000:127.0.0.1:8000 cluster feedline view /data/train --port 8000 --no-open")]
+pub(crate) struct ViewArgs {
+    /// A data set, or two to compare
+    #[arg(value_name = "PATH", required = true, num_args = 1..=2)]
+    pub(crate) paths: Vec<String>,
+    /// The port to listen on; 0 for any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only print the address, do not start a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    #[command(flatten)]
+    pub(crate) open: OpenArgs,
+}
+
+/// Print what a shell needs to complete this command
+///
+/// bash: feedline completions bash > ~/.local/share/bash-completion/completions/feedline
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// Read everything and name what is broken
@@ -388,6 +452,9 @@ pub(crate) struct BenchArgs {
     /// What to do with each sample
     #[arg(long, value_enum, default_value_t = RecipeChoice::All)]
     pub(crate) recipe: RecipeChoice,
+    /// Write what every thread did when to this file, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Other loaders to run side by side (only with 'python -m feedline bench')
     #[arg(long, value_name = "LOADERS", value_delimiter = ',')]
     pub(crate) against: Vec<String>,

@@ -13,19 +13,30 @@ use serde_json::{Value, json};
 use crate::args::InspectArgs;
 use crate::failure::Failure;
 use crate::manifest::{Manifest, Part, folder};
-use crate::report::{Output, Table, warnings};
-use crate::{ExitCode, data, units};
+use crate::report::{Output, Table, message, warnings};
+use crate::{ExitCode, data, terminal, units};
 
 /// Sizes are taken from at most this many samples, spread over the set, so that it does not take minutes.
 const MOST_LOOKED_AT: u64 = 1_000_000;
 /// Number of class names shown to people; the JSON document has all.
 const CLASSES_SHOWN: usize = 8;
 const PROBLEMS_SHOWN: usize = 10;
+/// Samples in an HTML report.
+const REPORTED: u64 = 60;
 
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
     let readable = show(&dataset, args.samples, output);
+    if !args.json {
+        terminal::show(&dataset, args.samples, args.images, output);
+    }
+    if let Some(path) = &args.html {
+        let page = feedline_view::report(&dataset, REPORTED);
+        let place = || feedline::error::Location::new(path.display().to_string());
+        std::fs::write(path, page).map_err(|e| feedline::Error::storage("writing", place(), e))?;
+        message(&format!("wrote {}", path.display()));
+    }
     let whole = truncated_parts(&dataset);
     if !whole.is_empty() {
         warnings("files of the pack do not have the length they were written with:", &whole, PROBLEMS_SHOWN);

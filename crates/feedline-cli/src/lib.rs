@@ -1,4 +1,4 @@
-//! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `verify`, `bench`, `cache`, `doctor` and `demo`.
+//! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `view`, `verify`, `bench`, `cache`, `doctor` and `demo`.
 //!
 //! [`run`] is the whole interface: the binary calls it, and so does `python -m feedline`. One implementation, one help
 //! text. Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
@@ -13,6 +13,7 @@ mod data;
 mod demo;
 mod doctor;
 mod failure;
+mod help;
 mod inspect;
 mod interrupt;
 mod machine;
@@ -24,8 +25,10 @@ mod progress;
 mod report;
 mod split;
 mod tasks;
+mod terminal;
 mod units;
 mod verify;
+mod view;
 mod words;
 
 use std::ffi::OsString;
@@ -104,5 +107,8 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure>
         Command::Cache(args) => cache::run(args, output),
         Command::Doctor(_) => Ok(doctor::run(output)),
         Command::Demo(args) => demo::run(args, output),
+        Command::View(args) => view::run(args, output),
+        Command::Completions(args) => Ok(help::completions(args.shell)),
+        Command::Man => Ok(help::manual()),
     }
 }

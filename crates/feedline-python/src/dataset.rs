@@ -140,6 +140,19 @@ impl PyDataset {
         })
     }
 
+    /// An image field of a sample as a JPEG whose longer side is at most `side`.
+    fn thumbnail<'py>(
+        &self,
+        py: Python<'py>,
+        sample: u64,
+        field: usize,
+        side: u32,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let dataset = self.dataset.clone();
+        let made = interruptible(py, move || feedline_view::thumbnail(&dataset, sample, field, side))?;
+        Ok(PyBytes::new(py, &made))
+    }
+
     /// Names of the fields whose bytes are pickles.
     fn pickled(&self) -> Vec<String> {
         let fields = &self.dataset.schema().fields;

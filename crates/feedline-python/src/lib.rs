@@ -40,6 +40,7 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(loader::usable_cores, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::merge_stats, module)?)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     module.add_function(wrap_pyfunction!(pack::convert, module)?)?;
     module.add_function(wrap_pyfunction!(pack::plan_pack, module)?)?;
@@ -54,6 +55,7 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pack::run_cli, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::apply, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::encode_jpeg, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::draw_params, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::move_mask, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::move_boxes, module)?)?;

@@ -3,9 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use feedline::loader::{Next, Spare};
+use feedline::loader::{Next, Spare, Stats};
 use feedline::order::State;
 use feedline::{Batch, Epoch, Loader, LoaderOptions, Sampler};
+use feedline_view::{Live, Server, Site};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -27,10 +28,20 @@ pub(crate) fn usable_cores() -> usize {
     feedline::loader::usable_cores()
 }
 
+/// Statistics of several ranks, as JSON each, as one.
+#[pyfunction]
+pub(crate) fn merge_stats(ranks: Vec<String>) -> PyResult<String> {
+    let wrong = |e: serde_json::Error| feedline::Error::option("stats", e.to_string());
+    let ranks: Result<Vec<Stats>, _> = ranks.iter().map(|text| serde_json::from_str(text)).collect();
+    let merged = Stats::merge(&ranks.map_err(wrong).or_raise()?);
+    serde_json::to_string(&merged).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
 /// `feedline::Loader`.
 #[pyclass(name = "Loader", module = "feedline._feedline", frozen)]
 pub(crate) struct PyLoader {
     loader: Loader,
+    page: Mutex<Option<Server>>,
 }
 
 #[pymethods]
@@ -51,7 +62,7 @@ impl PyLoader {
         }
         let dataset = dataset.dataset().clone();
         let loader = interruptible(py, move || Loader::new(dataset, options))?;
-        Ok(PyLoader { loader })
+        Ok(PyLoader { loader, page: Mutex::default() })
     }
 
     fn __len__(&self) -> usize {
@@ -125,6 +136,46 @@ impl PyLoader {
         serde_json::to_string(&stats).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
+    /// Starts a page about this loader, the one of rank `rank`; gives its address.
+    fn serve(&self, rank: u64, port: u16) -> PyResult<String> {
+        let live = Live::of(rank, self.loader.watcher());
+        let site = Site { sets: vec![self.loader.dataset().clone()], live };
+        let place = || feedline::error::Location::new(format!("port {port}"));
+        let server = Server::start(site, port)
+            .map_err(|e| feedline::Error::storage("listening on", place(), e))
+            .or_raise()?;
+        let url = server.url();
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+        Ok(url)
+    }
+
+    /// Ends the page.
+    fn stop_serving(&self, py: Python<'_>) {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(page));
+    }
+
+    /// Samples that failed and requests that were made again so far.
+    fn trouble(&self) -> (u64, u64) {
+        self.loader.trouble()
+    }
+
+    /// Keeps everything for a trace from now on.
+    fn record_trace(&self) {
+        self.loader.record_trace();
+    }
+
+    /// Writes a trace to a file.
+    fn write_trace(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
+        let write = || {
+            let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
+            self.loader.write_trace(&mut out)?;
+            std::io::Write::flush(&mut out)
+        };
+        let place = || feedline::error::Location::new(path.display().to_string());
+        py.detach(write).map_err(|e| feedline::Error::storage("writing", place(), e)).or_raise()
+    }
+
     /// Bad samples so far.
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let errors = self.loader.errors();
@@ -165,8 +216,9 @@ impl PyEpoch {
         loop {
             let patience =
                 self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
-            let next = py.detach(|| self.lock().next_within(patience)).or_raise()?;
-            match next {
+            let (next, ready) = py.detach(|| (self.lock().next_within(patience), Instant::now()));
+            self.lock().held_up(ready.elapsed());
+            match next.or_raise()? {
                 Next::Batch(batch) => return hand_over(py, &batch).map(Some),
                 Next::End => return Ok(None),
                 Next::NotYet => py.check_signals()?,

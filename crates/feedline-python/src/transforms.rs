@@ -120,6 +120,18 @@ pub(crate) fn move_keypoints(
     Ok(values)
 }
 
+/// Red, green and blue bytes as a JPEG.
+#[pyfunction]
+pub(crate) fn encode_jpeg<'py>(
+    py: Python<'py>,
+    pixels: &[u8],
+    height: u32,
+    width: u32,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let made = py.detach(|| feedline_view::jpeg(pixels, height, width)).or_raise()?;
+    Ok(PyBytes::new(py, &made))
+}
+
 /// All transforms of the engine.
 #[pyfunction]
 pub(crate) fn transform_names() -> Vec<&'static str> {

@@ -7,7 +7,11 @@ use feedline_pixels::{Finish, ImageRef, PixelLayout, Size};
 
 use crate::error::{Error, Location, Result, Stage};
 use crate::field::{DType, MemoryFormat};
-use crate::render::{LabelRunner, Runner, label_type, plane};
+use crate::render::{
+    ImageDecoder, LabelRunner, Labels, Runner, StoredImage, array_numbers, label_type, plane,
+};
+use crate::sample::ImageMeta;
+use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::{
     Boxes, ImagePlan, Mover, Params, Program, SampleKey, Transform, finish, read_boxes, write_box,
 };
@@ -203,6 +207,65 @@ pub fn replay(
     let (normalize, channels) = params.finish();
     let finish = finish(dtype, format, normalize, channels).map_err(bad)?;
     run(&params, pixels, size, &finish).map_err(bad)
+}
+
+/// A stored image (its bytes, its seek index and what is known of it), decoded to what the transforms for its height and
+/// width make of it: bytes of red, green and blue, row by row. Only what they need is decoded.
+pub fn render_stored(
+    (bytes, index, meta): (&[u8], &[u8], ImageMeta),
+    transforms: impl FnOnce((u32, u32)) -> Vec<Transform>,
+    from: DrawFrom,
+    mode: DecodeMode,
+) -> std::result::Result<Applied, String> {
+    let words = |error: feedline_pixels::Error| error.to_string();
+    let opened = StoredImage { bytes, index, meta }.open().map_err(words)?;
+    let limit = LoaderOptions::default().max_pixels;
+    opened.check(limit).map_err(words)?;
+    let size = opened.upright_size();
+    let list = transforms((size.height, size.width));
+    let plan = ImagePlan::new("image", 0, &list, DType::U8, MemoryFormat::ChannelsLast);
+    let plan = plan.map_err(|e| e.to_string())?;
+    let (mut params, mut program) = (Params::default(), Program::default());
+    plan.draw(size, from.key(), &mut params)?;
+    params.plan(size, &mut program);
+    if let Some(size) = program.results().find(|size| size.area() > limit) {
+        return Err(format!(
+            "the result of {}x{} is over the limit of {limit} pixels",
+            size.height, size.width
+        ));
+    }
+    let mut out = zeroed(plan.finish().output_bytes(program.output))?;
+    let mut decoder = ImageDecoder::new(limit);
+    decoder.render(&opened, &program, plan.finish(), mode, &mut out).map_err(words)?;
+    Ok(Applied { shape: plan.finish().shape(program.output).to_vec(), bytes: out })
+}
+
+/// A stored mask (a file of class indices), moved as the transforms for its height and width move it, never blended:
+/// `int64`, row by row.
+pub fn class_indices(
+    (bytes, meta): (&[u8], ImageMeta),
+    transforms: impl FnOnce((u32, u32)) -> Vec<Transform>,
+) -> std::result::Result<Applied, String> {
+    let words = |error: feedline_pixels::Error| error.to_string();
+    let opened = StoredImage { bytes, index: &[], meta }.open().map_err(words)?;
+    let (limit, size) = (LoaderOptions::default().max_pixels, opened.upright_size());
+    opened.check(limit).map_err(words)?;
+    let file = opened.file().ok_or("its pack keeps colours alone, no class indices")?;
+    let list = transforms((size.height, size.width));
+    let plan = ImagePlan::new("mask", 0, &list, DType::U8, MemoryFormat::ChannelsLast);
+    let (mut params, mut program) = (Params::default(), Program::default());
+    plan.map_err(|e| e.to_string())?.draw(size, DrawFrom::default().key(), &mut params)?;
+    params.plan(size, &mut program);
+    let (output, kind) = (program.output, label_type(DType::I64));
+    let mut out = zeroed(output.area() as usize * kind.bytes())?;
+    let mut runner = LabelRunner::new(limit);
+    runner.run(Labels::File(file), size, &program, (0, kind), &mut out).map_err(words)?;
+    Ok(Applied { shape: vec![u64::from(output.height), u64::from(output.width)], bytes: out })
+}
+
+/// The elements of an array as numbers.
+pub fn numbers(dtype: DType, bytes: &[u8]) -> std::result::Result<Vec<f64>, String> {
+    array_numbers(dtype, bytes)
 }
 
 /// Recorded draws for an image of a known size, to be applied to its masks, boxes and keypoints.

@@ -1,8 +1,11 @@
 //! One recipe's epochs, measured.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use feedline::error::Location;
 use feedline::loader::{StageSeconds, Stats};
 use feedline::{Error, Loader, Result};
 use serde::Serialize;
@@ -40,7 +43,7 @@ pub(crate) struct Run {
     /// Whether the first epoch was cold.
     pub(crate) cold: Cold,
     /// What limited the speed, in words.
-    pub(crate) bottleneck: &'static str,
+    pub(crate) bottleneck: String,
 }
 
 /// Whether the first epoch's bytes came from storage.
@@ -111,6 +114,9 @@ pub(crate) fn run(recipe: Recipe, args: &BenchArgs, setup: &Setup) -> Result<Run
     let dataset = data::open(std::slice::from_ref(&args.path), &args.open)?;
     let loader = Loader::new(dataset, recipe.options(&setup.images, args.batch_size, args.workers))?;
     let open_seconds = begun.elapsed().as_secs_f64();
+    if args.trace.is_some() {
+        loader.record_trace();
+    }
     let mut epochs = Vec::new();
     let mut cold = Cold::Refused;
     for number in 0..args.epochs {
@@ -120,7 +126,20 @@ pub(crate) fn run(recipe: Recipe, args: &BenchArgs, setup: &Setup) -> Result<Run
             cold = judge(read, epochs[0].bytes);
         }
     }
+    if let Some(path) = &args.trace {
+        write_trace(&loader, path)?;
+    }
     Ok(Run { recipe, open_seconds, epochs, cold, bottleneck: loader.stats().bottleneck })
+}
+
+fn write_trace(loader: &Loader, path: &Path) -> Result<()> {
+    let write = || {
+        let mut out = BufWriter::new(File::create(path)?);
+        loader.write_trace(&mut out)?;
+        out.flush()
+    };
+    let place = || Location::new(path.display().to_string());
+    write().map_err(|e| Error::storage("writing", place(), e))
 }
 
 /// Half of the bytes is proof enough: read-ahead and what others keep mapped move the number both ways.
@@ -174,6 +193,7 @@ fn stages(before: &Stats, after: &Stats) -> StageSeconds {
     let (a, b) = (&after.seconds, &before.seconds);
     StageSeconds {
         read: a.read - b.read,
+        bytes: a.bytes - b.bytes,
         decode: a.decode - b.decode,
         transform: a.transform - b.transform,
         copy: a.copy - b.copy,

@@ -38,6 +38,9 @@ pub(crate) fn run(args: &BenchArgs, output: &mut Output) -> Result<ExitCode, Fai
             "run 'python -m feedline bench PATH --against ...' in an environment that has them",
         ));
     }
+    if args.trace.is_some() && args.recipe == RecipeChoice::All {
+        return Err(Failure::usage("--trace: one file has room for one recipe", "add --recipe train"));
+    }
     let setup = Setup::new(args)?;
     let mut bench = Bench { runs: Vec::new(), copy: None, setup };
     for recipe in recipes(args, &bench.setup)? {

@@ -33,7 +33,7 @@ pub(crate) fn show(bench: &Bench, args: &BenchArgs, output: &mut Output) {
     output.line("");
     for run in &bench.runs {
         output.line(format!("{:<10}  {}", run.recipe.name(), run.recipe.words()));
-        output.line(format!("{:<10}  limited by {}", "", run.bottleneck));
+        output.line(format!("{:<10}  {}", "", run.bottleneck));
     }
     notes(bench, output);
 }
@@ -76,7 +76,7 @@ fn first_name(cold: Cold) -> &'static str {
 
 fn cells(epoch: &Epoch) -> Vec<String> {
     let stages = &epoch.stages;
-    let all = stages.read + stages.decode + stages.transform + stages.copy + stages.wait;
+    let all = stages.read + stages.bytes + stages.decode + stages.transform + stages.copy + stages.wait;
     let share = |part: f64| format!("{:.0} %", if all > 0.0 { part / all * 100.0 } else { 0.0 });
     vec![
         units::count(epoch.rate().round() as u64),
@@ -84,7 +84,7 @@ fn cells(epoch: &Epoch) -> Vec<String> {
         units::significant(epoch.cpu_per_thousand()),
         epoch.peak_resident_bytes.map_or("-".to_owned(), units::bytes),
         format!("{} ms", units::significant(epoch.first_batch_seconds * 1e3)),
-        share(stages.read),
+        share(stages.read + stages.bytes),
         share(stages.decode),
         share(stages.transform),
         share(stages.copy),

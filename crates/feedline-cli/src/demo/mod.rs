@@ -168,11 +168,11 @@ fn load(place: &Place, output: &mut Output) -> Result<(), Failure> {
 
 fn where_time_goes(stats: &Stats, output: &mut Output) {
     let s = &stats.seconds;
-    let all = s.read + s.decode + s.transform + s.copy + s.wait;
+    let all = s.read + s.bytes + s.decode + s.transform + s.copy + s.wait;
     output.line(format!("   where the time of {} goes:", units::counted(stats.threads as u64, "thread")));
     let mut table = Table::new("lrl").indented(6);
     for (name, part) in [
-        ("read", s.read),
+        ("read", s.read + s.bytes),
         ("decode", s.decode),
         ("transform", s.transform),
         ("copy", s.copy),
@@ -183,5 +183,5 @@ fn where_time_goes(stats: &Stats, output: &mut Output) {
         table.row([name.to_owned(), format!("{:.0} %", share * 100.0), bar]);
     }
     output.table(&table);
-    output.line(format!("   limited by {}", stats.bottleneck));
+    output.line(format!("   {}", stats.bottleneck));
 }

@@ -17,6 +17,7 @@ pub(crate) mod private;
 #[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
 mod remote;
 mod sink;
+mod traffic;
 mod uri;
 mod wanted;
 
@@ -43,6 +44,9 @@ pub use remote::RemoteSource;
 pub(crate) use sink::FolderSink;
 pub use sink::{Destination, Sink};
 pub(crate) use sink::{open_sink, staging_folder};
+#[cfg(feature = "remote")]
+pub(crate) use traffic::add_wait;
+pub use traffic::{Traffic, take_waited};
 pub(crate) use uri::folder_at;
 pub use uri::{Target, resolve};
 pub use uri::{absolute, pieces, split_joined};
@@ -137,6 +141,11 @@ pub trait Source: Send + Sync + Debug {
     /// Harmless problems that should be reported once (a cache that cannot be written).
     fn warnings(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What was asked for so far. All zeros for what is on this machine.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
     }
 
     /// Objects that listings skipped because their keys cannot be names. One error each.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::faults;
+use super::stats::Delivery;
 use super::worker_threads::WorkerThreads;
 use super::workers::EpochRun;
 use super::{Course, Prefetch, Ring, Running, Shared};
@@ -21,6 +22,8 @@ pub struct Epoch {
     /// Shared with the loader, which takes the threads when it is closed.
     threads: Arc<Mutex<Option<WorkerThreads>>>,
     last: Instant,
+    /// When the batch that is waited for was first asked for.
+    asked: Option<Instant>,
     received: u64,
     /// Storage failed: the next call restarts at the batch that could not be read.
     interrupted: bool,
@@ -67,7 +70,17 @@ impl Epoch {
         let (run, threads) = start_run(&shared, number, order, batches)?;
         let (last, received) = (Instant::now(), 0);
         let weights = shared.plan.weights();
-        Ok(Epoch { shared, run, threads, last, received, interrupted: false, done: false, weights })
+        Ok(Epoch {
+            shared,
+            run,
+            threads,
+            last,
+            asked: None,
+            received,
+            interrupted: false,
+            done: false,
+            weights,
+        })
     }
 
     /// Number of the epoch.
@@ -113,7 +126,8 @@ impl Epoch {
         if self.interrupted {
             self.begin_anew()?;
         }
-        let asked = Instant::now();
+        // Whoever asks in short turns, to hear Ctrl-C in between, has waited since the first.
+        let asked = *self.asked.get_or_insert_with(Instant::now);
         match self.run.ring.take(Some(patience)) {
             Take::NotYet => Ok(Next::NotYet),
             Take::End => {
@@ -123,6 +137,7 @@ impl Epoch {
             }
             Take::Batch(filling) => {
                 let now = Instant::now();
+                self.asked = None;
                 let number = filling.number;
                 let sealed = filling.into_sealed();
                 if let Some((_, error)) = sealed.failures.iter().find(|(_, error)| !error.blames_sample()) {
@@ -132,11 +147,21 @@ impl Epoch {
                 }
                 self.received += 1;
                 self.run.budget.taken(number);
-                self.shared.totals.delivered(now - asked, asked.saturating_duration_since(self.last));
+                let rows = sealed.batch.as_ref().map_or(0, |batch| batch.rows() as u64);
+                let busy = asked.saturating_duration_since(self.last);
+                let ring = &self.run.ring;
+                self.shared.totals.delivered(Delivery { rows, asked, got: now, busy }, || ring.occupancy().0);
                 self.last = now;
                 self.deliver(sealed)
             }
         }
+    }
+
+    /// Says that the consumer had the latest answer only `time` after it was given: Python's interpreter lock was
+    /// elsewhere.
+    pub fn held_up(&mut self, time: Duration) {
+        self.shared.totals.held_up(time);
+        *self.asked.as_mut().unwrap_or(&mut self.last) += time;
     }
 
     /// The next batch; waits at most the loader's `timeout`.
@@ -279,6 +304,7 @@ fn start_run(
         epoch,
         ahead: Prefetch::start(course, plan.ahead_bytes()),
         given_up,
+        loader_begun: shared.totals.begun,
     });
     let threads = Arc::new(Mutex::new(Some(threads)));
     let running = Running { run: Arc::downgrade(&run), threads: Arc::downgrade(&threads) };

@@ -24,12 +24,14 @@ use std::time::{Duration, Instant};
 use crate::batch::{ColumnSpec, Pool, Ring};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::field::Kind;
 use crate::order::{BadSamples, Batches, Identity, Order, State};
 use crate::read::{Course, Prefetch};
-use crate::spec::{LoaderOptions, OnError};
+use crate::source::{Source, Traffic};
+use crate::spec::{DecodeMode, LoaderOptions, OnError};
 use faults::Faults;
 use plan::Plan;
-use stats::Totals;
+use stats::{Known, Totals};
 use tune::{Limits, Seen, Setting};
 use worker_threads::{Leaving, WorkerThreads};
 use workers::EpochRun;
@@ -38,7 +40,7 @@ pub use epoch::{Epoch, Next};
 pub use plan::usable_cores;
 pub use sequence::mix;
 pub use spare::Spare;
-pub use stats::{MemoryStats, StageSeconds, Stats};
+pub use stats::{Bound, CoreStats, MemoryStats, Moment, QueueStats, RankStats, StageSeconds, Stats, Stored};
 
 /// How long [`Loader::close`] waits for threads that are making a sample. The largest image decodes faster; a thread
 /// that takes longer is stuck.
@@ -49,6 +51,9 @@ const DROP_WITHIN: Duration = Duration::from_secs(1);
 
 /// Upper limit of every wait; it keeps deadlines within the range of the clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Sources are looked for behind so many objects: enough for every data set that is joined from several.
+const MOST_OBJECTS: u32 = 256;
 
 /// How long a new epoch waits for the threads of the last one before it starts others.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
@@ -222,28 +227,28 @@ impl Loader {
 
     /// Statistics so far, and what limits the speed.
     pub fn stats(&self) -> Stats {
-        let plan = &self.shared.plan;
-        let batches = plan.whole_epoch();
-        let pool = self.shared.pool.stats();
-        let setting = self.shared.setting();
-        let (threads, depth, totals) = (setting.threads, setting.depth, &self.shared.totals);
-        let stored = self.stored();
-        let mut stats = totals.sum(threads, depth, pool, batches.dropped(), batches.padded(), stored);
-        let first = self.shared.dataset.format().object(0);
-        stats.warnings = first.map_or_else(Vec::new, |(source, _)| source.warnings());
-        stats
+        self.shared.stats()
     }
 
-    /// How the data are stored, for the advice about speed.
-    fn stored(&self) -> stats::Stored {
-        let format = self.shared.dataset.format();
-        let name = format.name();
-        stats::Stored {
-            single_files: ["folder", "files", "table"].contains(&name),
-            packed: name == "pack",
-            remote: format.is_remote(),
-            decoded_fast: self.shared.plan.options.decode == crate::spec::DecodeMode::Fast,
-        }
+    /// Asks for statistics without keeping the loader alive: for pages and bars that watch it.
+    pub fn watcher(&self) -> Watcher {
+        Watcher { shared: Arc::downgrade(&self.shared) }
+    }
+
+    /// Samples that failed and requests that were made again so far: what is worth a line in a log.
+    pub fn trouble(&self) -> (u64, u64) {
+        (self.shared.totals.failed(), self.shared.storage().0.retries)
+    }
+
+    /// From now on everything is kept for [`write_trace`](Self::write_trace), not only the last thousand samples of each
+    /// thread: up to a million samples.
+    pub fn record_trace(&self) {
+        self.shared.totals.record();
+    }
+
+    /// Writes what all threads did when, as Perfetto and Chrome read it.
+    pub fn write_trace(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        self.shared.totals.trace(out)
     }
 
     /// The samples that could not be read or decoded so far, each once (the first ten thousand).
@@ -271,6 +276,19 @@ impl Loader {
     }
 }
 
+/// Tells the statistics of a loader for as long as it lives.
+#[derive(Clone, Debug)]
+pub struct Watcher {
+    shared: Weak<Shared>,
+}
+
+impl Watcher {
+    /// What was done so far; `None` once the loader is gone.
+    pub fn stats(&self) -> Option<Stats> {
+        Some(self.shared.upgrade()?.stats())
+    }
+}
+
 impl Drop for Loader {
     fn drop(&mut self) {
         if self.shared.process != std::process::id() {
@@ -283,6 +301,65 @@ impl Drop for Loader {
 }
 
 impl Shared {
+    fn stats(&self) -> Stats {
+        let batches = self.plan.whole_epoch();
+        let Setting { threads, depth } = self.setting();
+        let (storage, warnings) = self.storage();
+        self.totals.sum(Known {
+            threads,
+            depth,
+            pool: self.pool.stats(),
+            dropped: batches.dropped(),
+            padded: batches.padded(),
+            ready: self.ready(),
+            stored: self.stored(),
+            storage,
+            warnings,
+        })
+    }
+
+    /// Batches that are ready, in all epochs that run.
+    fn ready(&self) -> u64 {
+        let runs: Vec<_> = self.state().running.iter().filter_map(|epoch| epoch.run.upgrade()).collect();
+        runs.iter().map(|run| run.ring.occupancy().0).sum()
+    }
+
+    /// What advice about speed depends on.
+    fn stored(&self) -> Stored {
+        let format = self.dataset.format();
+        let name = format.name();
+        let image = self.dataset.schema().fields.iter().position(|field| field.kind == Kind::Image);
+        let meta = image.filter(|_| !self.dataset.is_empty()).and_then(|field| format.image_meta(0, field));
+        Stored {
+            single_files: ["folder", "files", "table"].contains(&name),
+            packed: name == "pack",
+            remote: format.is_remote(),
+            cached: self.storage().0.cache_hits + self.storage().0.cache_misses > 0,
+            decoded_fast: self.plan.options.decode == DecodeMode::Fast,
+            encoding: meta.map(|meta| meta.encoding.name().to_owned()),
+            cores: usable_cores(),
+        }
+    }
+
+    /// What the data set's sources were asked for and what they warn of; nothing for local data.
+    fn storage(&self) -> (Traffic, Vec<String>) {
+        let format = self.dataset.format();
+        let mut sources: Vec<&Arc<dyn Source>> = Vec::new();
+        for (source, _) in (0..MOST_OBJECTS).map_while(|number| format.object(number)) {
+            if !sources.iter().any(|known| Arc::ptr_eq(known, source)) {
+                sources.push(source);
+            }
+            if !format.is_remote() {
+                break;
+            }
+        }
+        let mut all = Traffic::default();
+        for traffic in sources.iter().map(|source| source.traffic()) {
+            all = all.plus(traffic);
+        }
+        (all, sources.iter().flat_map(|source| source.warnings()).collect())
+    }
+
     fn state(&self) -> MutexGuard<'_, Crews> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

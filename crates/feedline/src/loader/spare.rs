@@ -118,6 +118,7 @@ impl Spare {
             epoch: whole.epoch,
             ahead: None,
             given_up: whole.given_up.clone(),
+            loader_begun: whole.loader_begun,
         }
     }
 }

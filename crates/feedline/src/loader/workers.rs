@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::mix::Member;
 use super::plan::{Output, Plan, Views};
-use super::stats::{Counters, Work};
+use super::stats::{Counters, Made, Watch, Work};
 use super::targets::{TargetRunner, put_params};
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
@@ -19,7 +19,7 @@ use crate::random::Draw;
 use crate::read::Prefetch;
 use crate::render::{ImageDecoder, Opened, Spent, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{FieldSet, ImageEncoding, ImageMeta, SampleBuffer, Value};
-use crate::source::while_wanted;
+use crate::source::{take_waited, while_wanted};
 use crate::spec::OnError;
 use crate::transform::{Params, Program, SampleKey};
 
@@ -48,6 +48,8 @@ pub(crate) struct EpochRun {
     pub(crate) ahead: Option<Prefetch>,
     /// Set when the batches are no longer wanted.
     pub(crate) given_up: Arc<AtomicBool>,
+    /// What the times in a trace count from.
+    pub(crate) loader_begun: Instant,
 }
 
 /// A thread's own buffers, kept from sample to sample and from epoch to epoch.
@@ -94,6 +96,7 @@ impl Worker {
 
     /// Works on one run after the other; decrements `busy` after each.
     pub(super) fn run(mut self, runs: &Receiver<Arc<EpochRun>>, busy: &AtomicUsize) {
+        self.counters.belong_here();
         while let Ok(run) = runs.recv() {
             // Samples catch their own panics, so a panic here is a bug in the loader itself. Nobody may wait for
             // this thread then.
@@ -214,24 +217,30 @@ impl Worker {
 
     fn make(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<()> {
         let sample = key.sample;
-        let begun = Instant::now();
+        let mut watch = Watch::start();
+        let mut made = Made { sample, begun: watch.at() - run.loader_begun, ..Made::default() };
         let plan = &*run.plan;
+        let look = self.counters.look();
         run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
-        let read = Instant::now();
-        self.counters.spent(Work::Read, read - begun);
+        made.read = watch.lap();
+        self.counters.looked(look, made.read);
+        made.waited = take_waited().min(made.read);
+        self.counters.spent(Work::Read, made.read.saturating_sub(made.waited));
+        self.counters.spent(Work::Bytes, made.waited);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
             if !matches!(output, Output::Image { .. } | Output::Target { .. }) {
                 bytes += self.value(run, sample, row, column, *output)?;
             }
         }
-        self.counters.spent(Work::Copy, read.elapsed());
+        made.copy = watch.lap();
+        self.counters.spent(Work::Copy, made.copy);
         for views in &plan.pictures {
             let spent = self.render_image(run, key, row, views)?;
-            self.counters.spent(Work::Decode, spent.decode);
-            self.counters.spent(Work::Transform, spent.transform);
+            made.decode += spent.decode;
+            made.transform += spent.transform;
         }
-        self.counters.sample(bytes);
+        self.counters.finished(&made, bytes);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::archive::{LOCAL, Member, Method, members, u16_at};
 use crate::error::{Error, Location, Result};
 use crate::format::bounds;
 use crate::source::{
-    Entry, Held, Listing, Object, Seen, Source, Ticket, changed, past_end, room_for, to_usize,
+    Entry, Held, Listing, Object, Seen, Source, Ticket, Traffic, changed, past_end, room_for, to_usize,
 };
 
 thread_local! {
@@ -198,6 +198,10 @@ impl Source for Members {
 
     fn warnings(&self) -> Vec<String> {
         self.shared.source.warnings()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.shared.source.traffic()
     }
 
     fn largest_request(&self) -> u64 {

@@ -15,6 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,8 @@ use self::disk::{Disk, Identity};
 use self::kept::Kept;
 use super::wanted::is_given_up;
 use super::{
-    FolderListing, FolderVersion, Held, Listing, Object, Seen, Source, Ticket, check_wanted, past_end,
-    room_for, to_usize,
+    FolderListing, FolderVersion, Held, Listing, Object, Seen, Source, Ticket, Traffic, check_wanted,
+    past_end, room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
 
@@ -53,6 +54,8 @@ struct Shared {
     state: Mutex<State>,
     first_looks: [Mutex<()>; FIRST_LOOKS],
     block_bytes: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -89,7 +92,9 @@ impl CachedSource {
             warnings: Vec::new(),
         };
         let first_looks = std::array::from_fn(|_| Mutex::default());
-        let shared = Shared { inner, disk, state: Mutex::new(state), first_looks, block_bytes: BLOCK_BYTES };
+        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (state, block_bytes) = (Mutex::new(state), BLOCK_BYTES);
+        let shared = Shared { inner, disk, state, first_looks, block_bytes, hits, misses };
         let shared = Arc::new(shared);
         if let Some(kind) = shared.disk.read_only() {
             let warning = format!(
@@ -178,8 +183,10 @@ impl Shared {
         let name = description.file_name();
         let open = self.lock().files.get(&name);
         if let Some(file) = open.or_else(|| self.find(&name, description)) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(Some(file));
         }
+        self.misses.fetch_add(1, Ordering::Relaxed);
         if self.is_paused() || self.disk.read_only().is_some() {
             return Ok(None);
         }
@@ -237,6 +244,12 @@ impl Source for CachedSource {
 
     fn warnings(&self) -> Vec<String> {
         self.shared.lock().warnings.clone()
+    }
+
+    fn traffic(&self) -> Traffic {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (cache_hits, cache_misses) = (count(&self.shared.hits), count(&self.shared.misses));
+        Traffic { cache_hits, cache_misses, ..self.shared.inner.traffic() }
     }
 
     fn left_out(&self) -> Vec<Error> {

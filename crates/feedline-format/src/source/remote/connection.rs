@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +19,7 @@ use super::staged::Stage;
 use super::store::{self, Opened};
 use crate::error::{Error, Location, Result};
 use crate::source::wanted::given_up;
+use crate::source::{Traffic, add_wait};
 
 /// Number of recent times to the first byte that are kept, for `hedge_after="auto"`.
 const REMEMBERED: usize = 128;
@@ -51,6 +52,23 @@ pub(super) struct Connection {
     first_bytes: Mutex<VecDeque<Duration>>,
     /// Number of prefetch requests that may run at once; they are served in the order in which they were made.
     pub(super) slots: Arc<Semaphore>,
+    pub(super) counts: Counts,
+}
+
+/// What was asked for and what came.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) requests: AtomicU64,
+    retries: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn traffic(&self) -> Traffic {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (requests, retries, bytes) = (load(&self.requests), load(&self.retries), load(&self.bytes));
+        Traffic { requests, retries, bytes, ..Traffic::default() }
+    }
 }
 
 impl Connection {
@@ -66,13 +84,16 @@ impl Connection {
             reached: AtomicBool::new(false),
             first_bytes: Mutex::default(),
             slots: Arc::new(Semaphore::new(options.transfer.parallel_parts)),
+            counts: Counts::default(),
         })
     }
 
     /// Waits for `work` on this thread, or until it is cancelled.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(|| self.wait_for(work)))
-            .unwrap_or_else(|panic| Err(self.broken_task(&*panic)))
+        let begun = Instant::now();
+        let done = catch_unwind(AssertUnwindSafe(|| self.wait_for(work)));
+        add_wait(begun.elapsed());
+        done.unwrap_or_else(|panic| Err(self.broken_task(&*panic)))
     }
 
     fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -194,6 +215,7 @@ impl<'a> Patience<'a> {
         if trouble.wants_new_credentials() {
             connection.renew();
         }
+        connection.counts.retries.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(pause).await;
         Ok(())
     }

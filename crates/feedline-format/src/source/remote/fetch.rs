@@ -1,6 +1,7 @@
 //! Fetches bytes of one object: resumed after an interruption, never mixed from two versions.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -165,6 +166,7 @@ impl Connection {
         sink: &mut (impl FnMut(&Pin, Bytes) + Send),
     ) -> Result<(), Trouble> {
         let (opened, begun) = (self.opened(), Instant::now());
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
         let stall = self.transfer().stall;
         let mut options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
@@ -211,6 +213,7 @@ impl Connection {
                     sink(pin, piece);
                     here += length;
                     *received += length;
+                    self.counts.bytes.fetch_add(length, Ordering::Relaxed);
                 }
                 Some(Err(error)) => {
                     let fault = Fault::new(&error);

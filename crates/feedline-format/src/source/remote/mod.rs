@@ -41,7 +41,9 @@ use self::options::{bytes, seconds};
 pub(super) use self::resolve::{folder_at, is_remote, resolve, sink_at};
 pub(super) use self::runtime::hold;
 use self::wire::Odd;
-use super::{Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, changed, past_end, room_for};
+use super::{
+    Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, Traffic, changed, past_end, room_for,
+};
 use crate::error::{Error, Location, Result};
 
 /// A bucket with a prefix, or a web server with a folder.
@@ -236,6 +238,10 @@ impl Source for RemoteSource {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.link.connection().map_or_else(|_| Traffic::default(), |connection| connection.counts.traffic())
     }
 
     fn largest_request(&self) -> u64 {

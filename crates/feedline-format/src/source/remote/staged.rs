@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -15,7 +16,7 @@ use super::fetch::{Pin, Want};
 use super::landing::Landing;
 use crate::error::{Error, Location, Result};
 use crate::source::wanted::is_given_up;
-use crate::source::{advise_huge, changed};
+use crate::source::{add_wait, advise_huge, changed};
 
 /// All ranges that are being fetched or held, by object.
 #[derive(Debug, Default)]
@@ -181,6 +182,7 @@ impl Staged {
         let start = (offset - self.range.start) as usize;
         let end = start + into.len();
         let mut progress = self.lock();
+        let begun = (progress.length < end).then(Instant::now);
         while progress.length < end {
             match &progress.failed {
                 Some(Failure::Dropped) => return Ok(None),
@@ -191,6 +193,9 @@ impl Staged {
             progress.awaited = progress.awaited.min(end);
             let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if let Some(begun) = begun {
+            add_wait(begun.elapsed());
         }
         match &progress.pin {
             Some(now) if !pin.agrees(now) => Err(changed(place.clone(), pin.size, now.size)),

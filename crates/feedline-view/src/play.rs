@@ -1,0 +1,154 @@
+//! What augmentation does to one sample: n draws, side by side, with what was drawn.
+
+use feedline::apply::{DrawFrom, ImageOps, Moved};
+use feedline::field::MemoryFormat;
+use feedline::owned::OwnedValue;
+use feedline::transform::Transform;
+use feedline::{DType, Dataset};
+use serde_json::{Value, json};
+
+use crate::query::{Query, Wrong};
+use crate::{images, pipeline, sheet};
+
+/// Images of more pixels are made smaller before they are augmented: a page shows no more.
+const MOST_SIDE: u32 = 1600;
+
+/// Larger results are not made.
+const MOST_BYTES: usize = 3 * 4096 * 4096;
+
+/// Draws of one question.
+const MOST_DRAWS: u64 = 64;
+
+/// One draw of one image.
+#[derive(Debug)]
+pub(crate) struct Played {
+    pub(crate) jpeg: Vec<u8>,
+}
+
+struct Asked {
+    sample: u64,
+    seed: u64,
+    draw: u64,
+    view: u64,
+    ops: Vec<Transform>,
+}
+
+impl Asked {
+    fn new(query: &Query) -> Result<Self, Wrong> {
+        let ops = pipeline::from_text(query.get("ops").unwrap_or(""))?;
+        Ok(Asked {
+            sample: query.number("index", 0)?,
+            seed: query.number("seed", 0)?,
+            draw: query.number("draw", 0)?,
+            view: query.number("view", 0)?,
+            ops,
+        })
+    }
+
+    /// A draw is what an epoch of that number would do to the sample.
+    fn from(&self) -> DrawFrom {
+        DrawFrom { seed: self.seed, epoch: self.draw, sample: self.sample }
+    }
+
+    fn checked(&self) -> Result<ImageOps, Wrong> {
+        // Numbers around 0 are nothing to look at: the page shows pixels before they are normalised.
+        let shown: Vec<Transform> = self.ops.iter().filter(|op| op.name() != "Normalize").cloned().collect();
+        let (dtype, format) = (DType::U8, MemoryFormat::ChannelsLast);
+        ImageOps::new("image", &shown, (self.view, 0), dtype, format).map_err(|e| e.to_string())
+    }
+}
+
+/// The image of one draw.
+pub(crate) fn play(dataset: &Dataset, query: &Query) -> Result<Played, Wrong> {
+    let asked = Asked::new(query)?;
+    let ops = asked.checked()?;
+    let image = source(dataset, asked.sample)?;
+    let drawn = ops.draw(image.height, image.width, asked.from()).map_err(|e| e.to_string())?;
+    let shape = drawn.shape();
+    if drawn.bytes() > MOST_BYTES {
+        return Err(format!("a result of {shape:?} is too large to be shown"));
+    }
+    let mut bytes = vec![0; drawn.bytes()];
+    drawn.write(&image.bytes, &mut bytes).map_err(|e| e.to_string())?;
+    let (height, width, pixels) = tiled(&shape, bytes)?;
+    let jpeg = images::jpeg(&pixels, height, width).map_err(|e| e.to_string())?;
+    Ok(Played { jpeg })
+}
+
+fn source(dataset: &Dataset, sample: u64) -> Result<images::Pixels, Wrong> {
+    let field = sheet::image_field(dataset).ok_or("the data set has no image field")?;
+    images::scaled(dataset, sample, field, MOST_SIDE).map_err(|e| e.to_string())
+}
+
+/// Several crops of one image below each other.
+fn tiled(shape: &[u64], bytes: Vec<u8>) -> Result<(u32, u32, Vec<u8>), Wrong> {
+    match *shape {
+        [height, width, 3] => Ok((height as u32, width as u32, bytes)),
+        [count, height, width, 3] => Ok(((count * height) as u32, width as u32, bytes)),
+        [height, width, 1] => {
+            Ok((height as u32, width as u32, bytes.iter().flat_map(|grey| [*grey; 3]).collect()))
+        }
+        _ => Err(format!("a result of {shape:?} cannot be shown")),
+    }
+}
+
+/// What was drawn, and the list in Python's words.
+pub(crate) fn drawn(dataset: &Dataset, query: &Query) -> Result<Value, Wrong> {
+    let asked = Asked::new(query)?;
+    let ops = asked.checked()?;
+    let image = source(dataset, asked.sample)?;
+    let draws = query.number("draws", 1)?.min(MOST_DRAWS);
+    let mut all = Vec::new();
+    for draw in 0..draws {
+        let from = DrawFrom { epoch: draw, ..asked.from() };
+        let params = ops.drawn_params((image.height, image.width), from).map_err(|e| e.to_string())?;
+        all.push(serde_json::from_str::<Value>(&params).unwrap_or(Value::Null));
+    }
+    let without = asked.ops.iter().any(|op| op.name() == "Normalize");
+    let note = without.then_some("shown before Normalize");
+    let boxes = moved_boxes(dataset, &asked, &image, &all);
+    let json: Vec<Value> = asked.ops.iter().map(pipeline::spec).collect();
+    Ok(json!({"params": all, "python": pipeline::to_python(&asked.ops), "json": json, "note": note,
+        "size": [image.height, image.width], "boxes": boxes}))
+}
+
+/// Boxes (`x1, y1, x2, y2`) of the sample as each draw moves them.
+fn moved_boxes(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: &[Value]) -> Value {
+    let Some(boxes) = boxes_of(dataset, asked.sample) else { return Value::Null };
+    let rules = feedline::transform::Boxes::default();
+    let Some((height, width)) = sheet::size(dataset, asked.sample) else { return Value::Null };
+    let scale = [
+        f64::from(image.width) / f64::from(width.max(1)),
+        f64::from(image.height) / f64::from(height.max(1)),
+    ];
+    let scaled: Vec<[f64; 4]> = boxes
+        .iter()
+        .map(|four| [four[0] * scale[0], four[1] * scale[1], four[2] * scale[0], four[3] * scale[1]])
+        .collect();
+    let moved = |params: &Value| {
+        let moved = Moved::new(&params.to_string(), (image.height, image.width)).ok()?;
+        Some(moved.boxes(&rules, &scaled).ok()?.0)
+    };
+    json!(drawn.iter().map(moved).collect::<Vec<_>>())
+}
+
+fn boxes_of(dataset: &Dataset, sample: u64) -> Option<Vec<[f64; 4]>> {
+    let field = dataset.schema().fields.iter().position(|field| field.name.contains("box"))?;
+    let OwnedValue::Array { dtype, shape, bytes } = dataset.get_field(sample, field).ok()? else {
+        return None;
+    };
+    if shape.len() != 2 || shape[1] != 4 {
+        return None;
+    }
+    let numbers = feedline::apply::numbers(dtype, &bytes).ok()?;
+    Some(numbers.chunks_exact(4).map(|four| [four[0], four[1], four[2], four[3]]).collect())
+}
+
+/// Transforms that a click adds: name, and its fields with their defaults.
+pub(crate) fn menu() -> Value {
+    let known = Transform::NAMES.iter().filter_map(|name| {
+        let fields = pipeline::defaults(name)?;
+        Some(json!({"op": name, "fields": fields}))
+    });
+    json!(known.collect::<Vec<_>>())
+}
