@@ -311,8 +311,9 @@ fn tidy(name: &str, field: String, value: Value) -> (String, Value) {
         ("ColorJitter", "brightness" | "contrast" | "saturation", Some(by)) => {
             (field, json!([(1.0 - by).max(0.0), 1.0 + by]))
         }
-        ("ColorJitter", "hue", Some(by)) => (field, json!([-by, by])),
-        ("RandomRotation", "degrees", Some(by)) => (field, json!([-by, by])),
+        ("ColorJitter", "hue", Some(by)) | ("RandomRotation", "degrees", Some(by)) => {
+            (field, json!([-by, by]))
+        }
         _ => (field, value),
     }
 }

@@ -102,7 +102,7 @@ impl Drop for Server {
 fn token() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 async fn accept(listener: TcpListener, guard: Arc<Guard>, mut stopped: oneshot::Receiver<()>) {
