@@ -41,7 +41,7 @@ pub(crate) fn show(dataset: &Dataset, samples: u64, choice: ImagesChoice, output
 /// What the terminal says of itself.
 fn guess(variable: &dyn Fn(&str) -> String) -> ImagesChoice {
     let (term, program) = (variable("TERM"), variable("TERM_PROGRAM"));
-    if variable("KITTY_WINDOW_ID") != ""
+    if !variable("KITTY_WINDOW_ID").is_empty()
         || term.contains("kitty")
         || ["ghostty", "WezTerm"].contains(&program.as_str())
     {
