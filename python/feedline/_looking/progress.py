@@ -24,7 +24,7 @@ _OFTEN = 0.2
 def progress(loader: Loader, *, bar: str = "auto", every: float = 60.0, file: TextIO | None = None) -> ProgressBar[Any]:
     """The loader's batches, with a bar that tells images/s, how much of the time the loop waits, and the bottleneck.
 
-    On a terminal the bar is drawn anew five times a second; elsewhere (a log file, a cluster's output) a line comes
+    On a terminal the bar is drawn again five times a second; elsewhere (a log file, a cluster's output) a line comes
     every `every` seconds. `bar="tqdm"` and `bar="rich"` use these packages' bars, which get along with other bars of
     theirs and with notebooks; `"line"` writes lines everywhere.
 

@@ -121,7 +121,7 @@ def _labels(labels: Mapping[str, str] | None) -> str:
 
 
 def merge_stats(stats: Iterable[Mapping[str, Any]]) -> Stats:
-    """The statistics of several ranks as one: counts, times and rates add up, the bottleneck is judged anew.
+    """The statistics of several ranks as one: counts, times and rates add up, the bottleneck is judged again.
 
     Every rank calls `loader.stats()`; bring them together as you like (`torch.distributed.all_gather_object`, files, a
     queue): they are plain data. `["ranks"]` of the result has rate, waiting share and bottleneck of each.

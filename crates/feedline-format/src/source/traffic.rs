@@ -1,4 +1,4 @@
-//! What storage behind a network was asked for, and how long threads waited for it.
+//! What remote storage was asked for, and how long threads waited for it.
 
 use std::cell::Cell;
 use std::time::Duration;

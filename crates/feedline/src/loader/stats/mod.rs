@@ -240,7 +240,7 @@ pub struct Stats {
     pub padded_per_epoch: u64,
     /// Batches ready, now and over time.
     pub queue: QueueStats,
-    /// What storage behind a network was asked for.
+    /// What remote storage was asked for.
     pub storage: Traffic,
     /// Batch memory.
     pub memory: MemoryStats,
