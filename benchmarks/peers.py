@@ -58,9 +58,7 @@ def plot(result: dict, out: Path, which: str, recipes: tuple[str, ...], name: st
     from matplotlib import pyplot as plt
 
     title, better = PLOTS[which]
-    figure, axes = plt.subplots(
-        1, len(recipes), figsize=(6 * len(recipes), 4.2), squeeze=False, layout="constrained"
-    )
+    figure, axes = plt.subplots(1, len(recipes), figsize=(6 * len(recipes), 4.2), squeeze=False, layout="constrained")
     for axis, recipe in zip(axes[0], recipes, strict=True):
         rows = {peer: row for peer, row in result["recipes"][recipe].items() if which in row}
         order = sorted(rows, key=lambda peer: rows[peer][which], reverse=which != "rate")
