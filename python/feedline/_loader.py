@@ -32,7 +32,7 @@ from ._ranks import check_worker, discover
 from ._running import Batches, FunctionTimes, Progress
 from ._signatures import Called
 from .errors import OptionError, StateError
-from .samplers.given import understood
+from .samplers.given import translate
 from .transforms.views import MultiCrop
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ def _cached(dataset: Dataset, folder: Uri) -> Dataset:
 def _resolve(knobs: KnobValues, dataset: Dataset) -> KnobValues:
     """Fills in what can be detected: ranks and sampler."""
     rank, world_size = discover(knobs["rank"], knobs["world_size"])
-    sampler = understood(knobs["sampler"], len(dataset))
+    sampler = translate(knobs["sampler"], len(dataset))
     transforms = knobs["transforms"]
     if isinstance(transforms, MultiCrop):
         transforms = by_field(transforms, dataset, knobs["targets"])

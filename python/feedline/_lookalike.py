@@ -116,7 +116,7 @@ class LooksLikeDataLoader:
 class PlannedBatch(list[int]):
     """The samples of a batch, and the object that can make it: `Dataset.__getitems__` uses it."""
 
-    def __init__(self, samples: Sequence[int], made: Made, number: int) -> None:
+    def __init__(self, samples: Sequence[int], made: EpochBatches, number: int) -> None:
         super().__init__(samples)
         self._made = made
         self._number = number
@@ -130,7 +130,7 @@ class PlannedBatch(list[int]):
         return list, (list(self),)
 
 
-class Made:
+class EpochBatches:
     """Makes batches of one epoch, by number. Consecutive numbers are one pass; a gap starts another."""
 
     def __init__(self, loader: Loader, place: tuple[int, int], weights: list[float] | None) -> None:
@@ -171,7 +171,7 @@ class BatchSampler:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[PlannedBatch]:
-        made = Made(self._loader, self._loader._next, self._loader._old_weights)  # noqa: SLF001 - same package
+        made = EpochBatches(self._loader, self._loader._next, self._loader._old_weights)  # noqa: SLF001 - same package
         for number, samples in enumerate(_numbers(self._loader)):
             yield PlannedBatch(samples, made, number)
 

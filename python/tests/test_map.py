@@ -16,11 +16,13 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
+from feedline._callback import start
 from pictures import make_folder
 from PIL import Image
 
@@ -627,13 +629,39 @@ def test_a_killed_worker_is_replaced_and_its_work_done_again(tiny, tmp_path, con
     assert "a worker process of map or T.Python ended (SIGKILL" in caplog.text
 
 
+def test_workers_forked_at_once_do_not_hold_each_others_sockets(monkeypatch):
+    """The end of a worker is noticed, although another one was started while it was."""
+    starter = start.Starter("fork", SimpleNamespace(run=None), b"")
+    second, workers = threading.Thread(target=lambda: workers.append(starter.start())), []
+
+    def ends_slowly(plain=start.ends):
+        made = plain()
+        if not second.ident:
+            second.start()
+            second.join(0.5)  # as long as another thread would need to start a worker, if it may
+        return made
+
+    monkeypatch.setattr(start, "ends", ends_slowly)
+    first = starter.start()
+    second.join()
+    try:
+        assert [worker.channel.receive() for worker in (first, *workers)] == [None, None]
+        os.kill(first.pid, signal.SIGKILL)
+        first.channel.link.settimeout(20)
+        with pytest.raises(EOFError):
+            first.channel.receive()
+    finally:
+        for worker in (first, *workers):
+            worker.end()
+
+
 def test_a_killed_server_is_replaced(tiny):
     with fl.Loader(tiny, **BYTES, batch_size=8, map=fails_on_none, fields=["label"]) as loader:
         assert len(list(loader)) == 3
-        starter = loader._callables._crew._starter
+        starter = loader._callables._pool._starter
         starter._server[0].kill()
         starter._server[0].wait()
-        for place in loader._callables._crew._places:
+        for place in loader._callables._pool._runners:
             if place._worker is not None:
                 os.kill(place._worker.pid, signal.SIGKILL)
         assert len(list(loader)) == 3

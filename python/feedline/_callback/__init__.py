@@ -7,7 +7,7 @@ order, several batches at once, so that neither workers nor the consumer wait un
 plan.py      knobs → which transforms the engine does before, between and after the functions
 program.py   what happens to one sample (runs in a worker)      calls.py    one function and the images it wants
 passes.py    batches ahead of the consumer, in order            columns.py  batches into rows and back
-crew.py      threads that run the work                    start.py, worker.py, channel.py   their processes
+pool.py      threads that run the work                    start.py, worker.py, channel.py   their processes
 identity.py  functions in saved states
 ```
 """
@@ -23,10 +23,10 @@ from feedline._ranks import shared_threads
 from feedline.errors import OptionError
 
 from .channel import dumps
-from .crew import Crew, Place, ProcessPlace
 from .identity import in_words
 from .passes import Ahead, BatchMap, Finished, python_rows
 from .plan import Plan, leading, plan
+from .pool import ProcessRunner, Runner, WorkerPool
 from .program import Chain, Program
 from .start import Starter
 
@@ -51,7 +51,7 @@ class Callables:
         self._plan = planned
         self._knobs = knobs
         self._workers = int(knobs["num_workers"]) or shared_threads() or usable_cores()
-        self._crew: Crew | None = None
+        self._pool: WorkerPool | None = None
         self._end: weakref.finalize[Any, Any] | None = None
         self._passes: weakref.WeakSet[Ahead] = weakref.WeakSet()
         context = knobs["multiprocessing_context"]
@@ -87,7 +87,9 @@ class Callables:
         program = self._plan.program
         if program is not None:
             replace = knobs["on_error"] == "replace"
-            begin = python_rows(self._hands(program), program, core, epoch, parts=2 * self._workers, replace=replace)
+            begin = python_rows(
+                self._worker_pool(program), program, core, epoch, parts=2 * self._workers, replace=replace
+            )
             made = Ahead(made, depth + 1, begin, doing="a function of map or T.Python has not returned", **clock)
             self._passes.add(made)
         if self._plan.batch_map is not None:
@@ -98,16 +100,16 @@ class Callables:
             self._passes.add(made)
         return made
 
-    def _hands(self, program: Program) -> Crew:
-        if self._crew is None:
+    def _worker_pool(self, program: Program) -> WorkerPool:
+        if self._pool is None:
             if self._plan.threads:
-                self._crew = Crew(self._workers, lambda: Place(program), None)
+                self._pool = WorkerPool(self._workers, lambda: Runner(program), None)
             else:
                 starter = Starter(self._method, program, self._pickled)
-                self._crew = Crew(self._workers, lambda: ProcessPlace(program, starter), starter)
-            self._end = weakref.finalize(self, self._crew.close)
+                self._pool = WorkerPool(self._workers, lambda: ProcessRunner(program, starter), starter)
+            self._end = weakref.finalize(self, self._pool.close)
             self._end.atexit = False
-        return self._crew
+        return self._pool
 
     def _rest(self) -> None:
         """Notes that an epoch is over."""
@@ -121,7 +123,7 @@ class Callables:
         self._dismiss()
 
     def _dismiss(self) -> None:
-        end, self._crew, self._end = self._end, None, None
+        end, self._pool, self._end = self._end, None, None
         if end is not None:
             end()
 

@@ -120,7 +120,7 @@ class Channel:
             view = view[got:]
         return room
 
-    def hang_up(self) -> None:
+    def shut_down(self) -> None:
         """Wakes both sides: neither gets another message. Works even if a forked process has the socket open too."""
         with contextlib.suppress(OSError):  # the other side may have been faster
             self.link.shutdown(socket.SHUT_RDWR)

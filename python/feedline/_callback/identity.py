@@ -92,7 +92,7 @@ def _object(value: Any, around: Around) -> list[bytes]:
         return [str(value).encode()]
     try:
         parts = value.__reduce_ex__(4)
-    except Exception:  # noqa: BLE001 - locks, files: nothing to be told of them
+    except Exception:  # noqa: BLE001 - locks, files: they have no identity
         return []
     if isinstance(parts, str):
         return [parts.encode()]

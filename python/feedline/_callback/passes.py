@@ -19,7 +19,7 @@ from feedline.errors import ClosedError, DataError, LoaderTimeoutError
 
 from .calls import Call
 from .columns import Made, joined, picked, rows_of
-from .crew import Closed, Crew, Place
+from .pool import Closed, Runner, WorkerPool
 from .program import Bad, Program
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _found(source: Any, begin: Callable[[Any, _State], Item], state: _State) -> 
 
 
 class _Rows(Item):
-    """A batch whose samples are being processed by the crew."""
+    """A batch whose samples are being processed by the pool."""
 
     def __init__(self, made: Made, core: _feedline.Epoch, program: Program, state: _State) -> None:
         super().__init__()
@@ -203,8 +203,8 @@ class _Rows(Item):
     def ready(self) -> bool:
         return self._left == 0 or self.error is not None
 
-    def work(self, place: Place, epoch: int, first: int, last: int, *, replace: bool) -> None:
-        """Makes rows `first` to `last`; runs in a thread of the crew."""
+    def work(self, place: Runner, epoch: int, first: int, last: int, *, replace: bool) -> None:
+        """Makes rows `first` to `last`; runs in a thread of the pool."""
         if self._state.closed or self.error is not None:
             return
         error: BaseException | None = None
@@ -225,7 +225,7 @@ class _Rows(Item):
 
     def _settled(
         self,
-        place: Place,
+        place: Runner,
         epoch: int,
         row: int,
         result: Any,
@@ -287,16 +287,16 @@ class _Substitute:
 
 
 def python_rows(
-    crew: Crew, program: Program, core: Any, epoch: int, *, parts: int, replace: bool
+    pool: WorkerPool, program: Program, core: Any, epoch: int, *, parts: int, replace: bool
 ) -> Callable[..., Item]:
-    """The function that [`Ahead`][] applies to the engine's batches: cuts each into `parts` pieces for the crew."""
+    """The function that [`Ahead`][] applies to the engine's batches: cuts each into `parts` pieces for the pool."""
 
     def begin(made: Made, state: _State) -> Item:
         item = _Rows(made, core, program, state)
         size = max(1, -(-len(item.rows) // parts))
         for first in range(0, len(item.rows), size):
             last = min(first + size, len(item.rows))
-            crew.submit(partial(item.work, epoch=epoch, first=first, last=last, replace=replace))
+            pool.submit(partial(item.work, epoch=epoch, first=first, last=last, replace=replace))
         return item
 
     return begin

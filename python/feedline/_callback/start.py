@@ -22,12 +22,31 @@ from typing import Any
 from feedline.errors import OptionError
 
 from .channel import Channel, ends
-from .worker import ANSWER, FORK, REQUEST, STATUS, flush, quiet, work
+from .worker import ANSWER, FORK, REQUEST, STATUS, flush, ignore_interrupts, work
 
 __all__ = ["Starter", "Worker"]
 
 PATIENCE_SECONDS = 2.0
 """How long an ending worker is waited for before it is killed."""
+
+
+class _Forks:
+    """One fork at a time in this process.
+
+    A child that inherited the far end of another worker's socket would keep it open, and the end of that worker would
+    never be noticed.
+    """
+
+    def __init__(self) -> None:
+        self.unlock()
+        # A child is made while the lock is held; it may have loaders of its own.
+        os.register_at_fork(after_in_child=self.unlock)
+
+    def unlock(self) -> None:
+        self.lock = threading.Lock()
+
+
+_forks = _Forks()
 
 
 class Worker:
@@ -40,7 +59,7 @@ class Worker:
 
     def end(self) -> int | None:
         """Ends it and returns its status: negative for a signal, as in `subprocess`."""
-        self.channel.hang_up()
+        self.channel.shut_down()
         status = self._starter.ended(self.pid)
         self.channel.close()
         return status
@@ -60,6 +79,10 @@ class Starter:
 
     def start(self) -> Worker:
         """A new worker. It has not reported yet whether it could load the program."""
+        with _forks.lock if self._method == "fork" else contextlib.nullcontext():
+            return self._start()
+
+    def _start(self) -> Worker:
         channel, numbers = ends()
         try:
             pid = {"fork": self._fork, "spawn": self._spawn}.get(self._method, self._ask_server)(channel, numbers)
@@ -75,7 +98,7 @@ class Starter:
         with _interrupts_blocked():
             pid = os.fork()
             if pid == 0:
-                quiet()
+                ignore_interrupts()
                 channel.link.close()
                 work(Channel.of(numbers), (self._program, None))
         return pid
@@ -146,7 +169,7 @@ class Starter:
         if server is None:
             return
         process, channel = server
-        channel.hang_up()
+        channel.shut_down()
         channel.close()
         try:
             process.wait(PATIENCE_SECONDS)
@@ -159,7 +182,7 @@ class Starter:
         self._aborted = True
         server = self._server
         if server is not None:
-            server[1].hang_up()
+            server[1].shut_down()
             server[0].kill()
         for process in list(self._spawned.values()):
             process.kill()

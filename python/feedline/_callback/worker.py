@@ -34,7 +34,7 @@ Loaded = tuple[Any, str | None]
 
 def main(numbers: list[int], *, server: bool) -> None:
     """Main function of a new process."""
-    quiet()
+    ignore_interrupts()
     if not server:
         channel = Channel.of(numbers)
         work(channel, load(bytes(channel.receive())))
@@ -44,7 +44,7 @@ def main(numbers: list[int], *, server: bool) -> None:
     os._exit(0)
 
 
-def quiet() -> None:
+def ignore_interrupts() -> None:
     """Ignores Ctrl-C, which every process of the terminal gets; the loader handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -61,7 +61,7 @@ def load(pickled: bytes) -> Loaded:
     """Loads the program from its pickle."""
     try:
         program = pickle.loads(pickled)  # noqa: S301 - from our own process
-    except BaseException:  # noqa: BLE001 - told to the loader
+    except BaseException:  # noqa: BLE001 - the loader raises it
         return None, traceback.format_exc()
     return program, None
 
@@ -99,7 +99,7 @@ def _answer(channel: Channel, results: list[Any]) -> None:
         for result in results:
             try:
                 sent.append(dumps(result))
-            except Exception as error:  # noqa: BLE001, PERF203 - told to the loader
+            except Exception as error:  # noqa: BLE001, PERF203 - the loader raises it
                 sent.append(dumps(Bad(None, f"the result cannot be sent back: {type(error).__name__}: {error}")))
         data = pickle.dumps(_Pickles(sent), protocol=5)
     channel.send_pickled(data, buffers)

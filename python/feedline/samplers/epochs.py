@@ -49,7 +49,7 @@ class Order(Sampler):
         lists = self.ranks(epoch, split)
         if len({len(each) for each in lists}) > 1:
             raise OptionError(f"sampler: {self!r} gives the ranks {[len(each) for each in lists]} samples each")
-        return dealt(np.stack(lists), split.batch_size)
+        return interleaved(np.stack(lists), split.batch_size)
 
     def name(self, split: Split) -> str:
         """Name of the order in saved states; different for different orders."""
@@ -161,7 +161,7 @@ class Timetable:
         return self._latest[1]
 
 
-def dealt(lists: Ids, batch_size: int) -> Ids:
+def interleaved(lists: Ids, batch_size: int) -> Ids:
     """Every rank's list (one per row) as one list: the loader gives rank `r` the `r`-th slice of every global batch."""
     ranks, length = lists.shape
     full = length - length % batch_size

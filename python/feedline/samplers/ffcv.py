@@ -14,7 +14,7 @@ from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
 from .mersenne import Words
-from .own import settle, whole_numbers
+from .own import set_fields, whole_numbers
 from .torch import SEEDS, TorchDistributed
 
 _SEEDS_PER_RUN = 912_300
@@ -36,7 +36,7 @@ class FfcvRandom(Order):
     distributed: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, seed=whole("seed", self.seed, high=SEEDS), distributed=flag("distributed", self.distributed))
+        set_fields(self, seed=whole("seed", self.seed, high=SEEDS), distributed=flag("distributed", self.distributed))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """NumPy's permutation, or torch's over ranks."""

@@ -15,10 +15,10 @@ from feedline.errors import OptionError
 from .epochs import PerEpoch, SubsetRandom
 from .own import Indices, Random, Sampler, Sequential, Weighted, whole_numbers
 
-__all__ = ["understood"]
+__all__ = ["translate"]
 
 
-def understood(given: Any, samples: int) -> Sampler | None:
+def translate(given: Any, samples: int) -> Sampler | None:
     """The sampler that `given` means for a data set of `samples` samples.
 
     torch's samplers are translated, so that every epoch has its own order. An object is refused if it would be read

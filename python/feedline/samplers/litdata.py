@@ -14,7 +14,7 @@ from feedline._checks import flag, path, whole
 from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
-from .own import settle, whole_numbers
+from .own import set_fields, whole_numbers
 
 # A worker's share: chunks by number, each with the sample numbers of the worker's part.
 _Share = list[tuple[int, range]]
@@ -50,9 +50,9 @@ class LitData(Order):
         window: int | None = 256,
     ) -> None:
         sizes = tuple(whole_numbers(chunks, "chunks").tolist())
-        settle(self, chunks=sizes, seed=whole("seed", seed, high=2**32 - 1))
-        settle(self, num_workers=max(1, whole("num_workers", num_workers, high=2**16)))
-        settle(self, shuffle=flag("shuffle", shuffle), window=None if window is None else whole("window", window))
+        set_fields(self, chunks=sizes, seed=whole("seed", seed, high=2**32 - 1))
+        set_fields(self, num_workers=max(1, whole("num_workers", num_workers, high=2**16)))
+        set_fields(self, shuffle=flag("shuffle", shuffle), window=None if window is None else whole("window", window))
 
     @classmethod
     def of(

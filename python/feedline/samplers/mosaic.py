@@ -15,7 +15,7 @@ from feedline._checks import flag, path, shown, whole
 from feedline.errors import DataError, OptionError
 
 from .epochs import Ids, Order, Split, digest
-from .own import settle, whole_numbers
+from .own import set_fields, whole_numbers
 
 _Spans = list[tuple[int, int]]
 
@@ -65,9 +65,9 @@ class Mosaic(Order):
         if canonical % nodes and nodes % canonical:
             raise OptionError(f"sampler: neither of {canonical} canonical and {nodes} physical nodes divides the other")
         block = 0 if block_size is None else whole("block_size", block_size, high=2**53)
-        settle(self, shards=tuple(whole_numbers(shards, "shards").tolist()), method=method)
-        settle(self, seed=whole("seed", seed), shuffle=flag("shuffle", shuffle), nodes=nodes)
-        settle(self, num_canonical_nodes=canonical, block_size=block or max(4_000_000 // canonical, 1 << 18))
+        set_fields(self, shards=tuple(whole_numbers(shards, "shards").tolist()), method=method)
+        set_fields(self, seed=whole("seed", seed), shuffle=flag("shuffle", shuffle), nodes=nodes)
+        set_fields(self, num_canonical_nodes=canonical, block_size=block or max(4_000_000 // canonical, 1 << 18))
 
     @classmethod
     def of(

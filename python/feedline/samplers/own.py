@@ -18,7 +18,7 @@ __all__ = ["Balanced", "Block", "Buckets", "Indices", "Random", "Sampler", "Sequ
 _count = maybe(whole)
 
 
-def settle(sampler: object, **values: object) -> None:
+def set_fields(sampler: object, **values: object) -> None:
     """Sets attributes of a frozen dataclass during construction."""
     for name, value in values.items():
         object.__setattr__(sampler, name, value)
@@ -80,8 +80,8 @@ class Random(Sampler):
     num_samples: int | None = None
 
     def __post_init__(self) -> None:
-        settle(self, replacement=flag("replacement", self.replacement))
-        settle(self, num_samples=_count("num_samples", self.num_samples))
+        set_fields(self, replacement=flag("replacement", self.replacement))
+        set_fields(self, num_samples=_count("num_samples", self.num_samples))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Block(Sampler):
     def __post_init__(self) -> None:
         for name in ("block", "window"):
             value = getattr(self, name)
-            settle(self, **{name: None if value is None else whole(name, value, low=1)})
+            set_fields(self, **{name: None if value is None else whole(name, value, low=1)})
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Balanced(Sampler):
     num_samples: int | None = None
 
     def __post_init__(self) -> None:
-        settle(self, field=text("field", self.field), num_samples=_count("num_samples", self.num_samples))
+        set_fields(self, field=text("field", self.field), num_samples=_count("num_samples", self.num_samples))
 
 
 class Weighted(Sampler):
@@ -220,8 +220,8 @@ class Buckets(Sampler):
     def __init__(
         self, sizes: Iterable[Sequence[int]] | None = None, *, field: str | None = None, shuffle: bool = True
     ) -> None:
-        settle(self, sizes=pairs_of_sizes(() if sizes is None else sizes))
-        settle(self, field=None if field is None else text("field", field), shuffle=flag("shuffle", shuffle))
+        set_fields(self, sizes=pairs_of_sizes(() if sizes is None else sizes))
+        set_fields(self, field=None if field is None else text("field", field), shuffle=flag("shuffle", shuffle))
 
 
 def pairs_of_sizes(sizes: Any) -> tuple[tuple[int, int], ...]:

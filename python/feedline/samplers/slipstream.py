@@ -9,7 +9,7 @@ import numpy as np
 from feedline._checks import whole
 
 from .epochs import Ids, Order, Split
-from .own import settle
+from .own import set_fields
 from .torch import strided
 
 
@@ -24,7 +24,7 @@ class Slipstream(Order):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        settle(self, seed=whole("seed", self.seed))
+        set_fields(self, seed=whole("seed", self.seed))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """A permutation, filled up from its beginning to a multiple of the ranks."""

@@ -13,7 +13,7 @@ from feedline.errors import OptionError
 
 from .epochs import Ids, Order, Split
 from .mersenne import Words
-from .own import settle
+from .own import set_fields
 
 SEEDS = 2**63 - 1 - 2**32
 """The largest seed: torch takes 63 bits, and epochs are added to it."""
@@ -43,8 +43,8 @@ class TorchRandom(Order):
     per_epoch: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, seed=whole("seed", self.seed, high=SEEDS))
-        settle(self, loader=flag("loader", self.loader), per_epoch=flag("per_epoch", self.per_epoch))
+        set_fields(self, seed=whole("seed", self.seed, high=SEEDS))
+        set_fields(self, loader=flag("loader", self.loader), per_epoch=flag("per_epoch", self.per_epoch))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """One list: this order does not use ranks."""
@@ -80,8 +80,8 @@ class TorchDistributed(Order):
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, seed=whole("seed", self.seed, high=SEEDS))
-        settle(self, shuffle=flag("shuffle", self.shuffle), drop_last=flag("drop_last", self.drop_last))
+        set_fields(self, seed=whole("seed", self.seed, high=SEEDS))
+        set_fields(self, shuffle=flag("shuffle", self.shuffle), drop_last=flag("drop_last", self.drop_last))
 
     def ranks(self, epoch: int, split: Split) -> list[Ids]:
         """Ranks alternate over one permutation."""

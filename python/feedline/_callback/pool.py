@@ -20,7 +20,7 @@ from feedline.errors import OptionError
 from .program import Bad, Program
 from .start import Starter, Worker
 
-__all__ = ["Closed", "Crew", "Place"]
+__all__ = ["Closed", "Runner", "WorkerPool"]
 
 _LOG = logging.getLogger("feedline")
 
@@ -40,7 +40,7 @@ class Closed(Exception):  # noqa: N818 - never seen outside
     """The work is no longer wanted."""
 
 
-class Place:
+class Runner:
     """Runs the functions of one thread: in the thread itself."""
 
     def __init__(self, program: Program) -> None:
@@ -58,7 +58,7 @@ class Place:
         """Releases all resources."""
 
 
-class ProcessPlace(Place):
+class ProcessRunner(Runner):
     """Runs the functions in a worker process."""
 
     def __init__(self, program: Program, starter: Starter) -> None:
@@ -99,7 +99,7 @@ class ProcessPlace(Place):
                 with self._lock:
                     self._worker = worker
                 if self._closed:
-                    worker.channel.hang_up()
+                    worker.channel.shut_down()
                 refusal = worker.channel.receive()
             except (EOFError, OSError) as error:
                 why = self._reap()
@@ -131,7 +131,7 @@ class ProcessPlace(Place):
         self._closed = True
         with self._lock:
             if self._worker is not None:
-                self._worker.channel.hang_up()
+                self._worker.channel.shut_down()
 
     def end(self) -> None:
         """Waits for the end of the process."""
@@ -150,22 +150,22 @@ def _in_words(status: int | None) -> str:
     return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
-class Crew:
+class WorkerPool:
     """The threads, and the queue of their work."""
 
-    def __init__(self, count: int, place: Callable[[], Place], starter: Starter | None) -> None:
-        self._work: queue.SimpleQueue[Callable[[Place], None] | None] = queue.SimpleQueue()
-        self._places = [place() for _ in range(count)]
+    def __init__(self, count: int, place: Callable[[], Runner], starter: Starter | None) -> None:
+        self._work: queue.SimpleQueue[Callable[[Runner], None] | None] = queue.SimpleQueue()
+        self._runners = [place() for _ in range(count)]
         self._starter = starter
         self._process = os.getpid()
         self._threads = [
             threading.Thread(target=_thread_main, args=(self._work, own), name=f"feedline-python-{number}", daemon=True)
-            for number, own in enumerate(self._places)
+            for number, own in enumerate(self._runners)
         ]
         for thread in self._threads:
             thread.start()
 
-    def submit(self, work: Callable[[Place], None]) -> None:
+    def submit(self, work: Callable[[Runner], None]) -> None:
         """Has one of them run this, in the order of submission."""
         self._work.put(work)
 
@@ -173,7 +173,7 @@ class Crew:
         """Ends them promptly, whatever they are doing."""
         if self._process != os.getpid():
             return  # threads and workers belong to another process
-        for place in self._places:
+        for place in self._runners:
             place.close()
         for _ in self._threads:
             self._work.put(None)
@@ -195,7 +195,7 @@ class Crew:
                 thread.join(max(0.0, until - time.monotonic()))
 
 
-def _thread_main(work: queue.SimpleQueue[Callable[[Place], None] | None], place: Place) -> None:
+def _thread_main(work: queue.SimpleQueue[Callable[[Runner], None] | None], place: Runner) -> None:
     """Main loop of one thread."""
     while (task := work.get()) is not None:
         try:
