@@ -30,11 +30,11 @@ from PIL import Image
 
 # Why a row is behind, by how its name begins; the last is for all others.
 BEHIND = {
-    "CLAHE": "Lab is computed in floats here; OpenCV has it in tables of bytes.",
+    "CLAHE": "Both convert to Lab and back with tables; OpenCV does it with vectors, feedline pixel by pixel.",
     "GaussianNoise": "Every value is drawn from the seed and its place, the same on any machine and thread.",
-    "MotionBlur": "Sums are in single precision, over all three channels and a fourth.",
-    "OpticalDistortion": "Every place is found in double precision, pixel by pixel.",
-    "JPEG": "libjpeg-turbo does the work in both; where the rest goes was not looked into.",
+    "MotionBlur": "Sums are in single precision; the rows of a large image do not fit the first cache as floats.",
+    "OpticalDistortion": "Every place is computed in double precision.",
+    "JPEG": "libjpeg-turbo compresses in both; feedline takes memory anew for the compressed bytes.",
     "GaussianBlur": "Level with OpenCV, whose sums have eight bits of fraction.",
     "": "A few microseconds, mostly the copy and the call: parameters are drawn and planned first.",
 }

@@ -396,8 +396,9 @@ def test_clahe_is_near_opencvs():
         lab[..., 0] = cv2.createCLAHE(3.0, (8, 8)).apply(lab[..., 0])
         theirs = cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
         off = np.abs(apart(T.apply(T.CLAHE((3.0, 3.0), (8, 8), 1.0), image), theirs))
-        # A level of lightness, which OpenCV rounds in fixed point, becomes as many as the contrast limit allows.
-        assert off.mean() < 3
+        # The way back from Lab differs by a level for one colour in a hundred.
+        assert off.mean() < 0.05
+        assert off.max() <= 5
 
 
 def test_colour_twists_do_nothing_where_nothing_is_asked():
