@@ -47,7 +47,7 @@ class Augment:
         """The augmented images."""
         import torch  # noqa: PLC0415 - optional, imported only where used
 
-        # What is done differs from image to image: a graph of it would be made anew for every batch.
+        # What is done differs from image to image: every batch would need another graph.
         run: Any = torch.compiler.disable(self._augmented)  # type: ignore[no-untyped-call]
         return run(images, index, epoch, seed)
 

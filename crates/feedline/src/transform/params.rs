@@ -127,7 +127,7 @@ impl Params {
         self.opposed = None;
     }
 
-    /// Sets the sample's boxes, for the draws that look at them. They stay until they are set anew.
+    /// Sets the sample's boxes, for the draws that look at them. They stay until they are set again.
     pub(crate) fn know_boxes(&mut self, boxes: Option<Vec<[f64; 4]>>) {
         self.boxes = boxes;
     }

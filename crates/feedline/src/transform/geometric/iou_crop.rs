@@ -10,7 +10,7 @@ use crate::transform::fuse::Fusion;
 use crate::transform::op::{Form, Op, check_range};
 use crate::transform::params::{Params, Place};
 
-/// How often an overlap is chosen anew. One of the usual seven ends the search at once.
+/// How often an overlap is chosen again. One of the usual seven ends the search at once.
 const ROUNDS: u32 = 1000;
 
 /// Crops so that the middle of a box lies inside and one box overlaps the crop by a random share; boxes whose middle lies
