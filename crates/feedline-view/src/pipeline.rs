@@ -291,7 +291,10 @@ impl Reader<'_> {
             } else {
                 self.at = start;
                 let place = found.len();
-                order.get(place).cloned().ok_or_else(|| format!("{name}: too many arguments"))?
+                order.get(place).cloned().ok_or_else(|| match order.len() {
+                    0 => format!("{name}: give its arguments by name"),
+                    most => format!("{name}: it has {most} arguments"),
+                })?
             };
             let value = self.value()?;
             found.insert(field, value);
@@ -362,7 +365,8 @@ mod tests {
             ("T.RandomHorizontalFlip(p=0.5 q)", "comma"),
             ("T.RandomHorizontalFlip(chance=1)", "chance"),
             ("[T.RandomHorizontalFlip(]", "not understood"),
-            ("T.Pad('a\\n')", "backslash"),
+            ("T.RandomHorizontalFlip('a\\n')", "backslash"),
+            ("T.Pad(4)", "by name"),
             ("3", "no transform"),
         ] {
             let error = from_text(text).unwrap_err();
