@@ -1,4 +1,4 @@
-//! Mapped files, for saved indexes that many processes share through the page cache; and advice about large buffers.
+//! Mapped files, for saved indexes that many processes share through the page cache.
 //!
 //! Only feedline's own files are mapped: it writes an index under a temporary name, renames it and never writes it
 //! again. Other files, including indexes of other libraries, are read. If somebody truncates a mapped file during
@@ -7,7 +7,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "memory-mapping a file is unsafe by nature, advice about memory in name; this is the only place for both"
+    reason = "memory-mapping a file is unsafe by nature; this is the only place that does"
 )]
 
 use std::fs::File;
@@ -43,27 +43,6 @@ pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<Held> {
     file.read_exact_at(&mut bytes, range.start)?;
     Ok(Held::Owned(bytes.into()))
 }
-
-/// Asks for pages of 2 MiB where `memory` has room for some. Receiving bytes into new memory otherwise costs a page
-/// fault for every 4 KiB, a tenth of the whole work if the server is fast.
-#[cfg(target_os = "linux")]
-pub(crate) fn advise_huge(memory: &mut [std::mem::MaybeUninit<u8>]) {
-    const PAGE: usize = 4096;
-    const HUGE_FROM: usize = 4 << 20;
-    if memory.len() < HUGE_FROM {
-        return;
-    }
-    let before = memory.as_ptr().addr().next_multiple_of(PAGE) - memory.as_ptr().addr();
-    let inside = &mut memory[before..];
-    let length = inside.len() / PAGE * PAGE;
-    // SAFETY: these are whole pages inside memory that only we hold, and this advice does not change their content.
-    // Without huge pages everything works, a little slower.
-    let _ =
-        unsafe { rustix::mm::madvise(inside.as_mut_ptr().cast(), length, rustix::mm::Advice::LinuxHugepage) };
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn advise_huge(_memory: &mut [std::mem::MaybeUninit<u8>]) {}
 
 impl Deref for Mapping {
     type Target = [u8];

@@ -8,6 +8,8 @@
 //! formats.
 
 mod cache;
+#[cfg(feature = "remote")]
+mod cells;
 mod file_lock;
 mod fork;
 mod local;
@@ -36,7 +38,7 @@ pub(crate) use file_lock::LockedFile;
 pub use fork::{after_fork, before_fork};
 pub use local::LocalSource;
 pub use memory::MemorySource;
-pub(crate) use mmap::{Mapping, advise_huge, hold_own};
+pub(crate) use mmap::{Mapping, hold_own};
 pub use private::is_own;
 #[cfg(feature = "remote")]
 pub use remote::RemoteSource;

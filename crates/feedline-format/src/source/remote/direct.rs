@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use object_store::HeaderMap;
 use object_store::client::{HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::landing::Landing;
+use super::landing::{Landing, Room};
 
 /// How long unused connections are kept for the next request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -162,7 +162,7 @@ impl Direct {
         server: String,
         stream: TcpStream,
         head: &Head,
-        first: Bytes,
+        mut first: Bytes,
     ) -> Result<Option<HttpResponse>, HttpError> {
         let Some(length) = head.plain_length() else {
             self.unfit.store(true, Ordering::Relaxed);
@@ -171,10 +171,13 @@ impl Direct {
         // The text of an error answer must not be written among the bytes of an object.
         let landing = request.extensions().get::<Landing>().filter(|_| head.status == 206).cloned();
         let room = landing.and_then(|landing| Some((landing.take(length as usize)?, landing)));
-        let (buffer, landing) = room.map_or((BytesMut::new(), None), |(room, landing)| (room, Some(landing)));
+        let (room, landing) = room.map_or_else(Default::default, |(room, landing)| (room, Some(landing)));
         let keep = !head.get("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
         let pool = keep.then(|| (self.idle.clone(), server));
-        let body = Incoming { stream: Some(stream), pool, left: length, first, buffer, landing };
+        // What comes after the body is nobody's.
+        first.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        let (stream, told) = (Some(stream), Instant::now());
+        let body = Incoming { stream, pool, left: length, first, room, landing, told, has_news: false };
         let mut answer = HttpResponse::new(HttpResponseBody::new(body));
         *answer.status_mut() = head.status.try_into().map_err(|_| odd("an invalid status in the answer"))?;
         *answer.headers_mut() =
@@ -211,49 +214,70 @@ struct Incoming {
     /// Returned to the pool when the whole body has arrived.
     stream: Option<TcpStream>,
     pool: Option<(Arc<Pool>, String)>,
+    /// Bytes that were not handed on yet.
     left: u64,
     /// The part of the body that came with the head.
     first: Bytes,
-    /// Pieces are split off as they arrive, so it is empty in between.
-    buffer: BytesMut,
+    room: Room,
     landing: Option<Landing>,
+    /// When something was last handed on, and whether anything came since.
+    told: Instant,
+    has_news: bool,
 }
 
-impl Incoming {
-    /// The part of the body that came with the head.
-    fn first(&mut self) -> Bytes {
-        let length = (self.first.len() as u64).min(self.left) as usize;
-        let first = self.first.split_to(length);
-        self.first = Bytes::new();
-        if self.landing.is_none() {
-            return first;
-        }
-        self.buffer.extend_from_slice(&first);
-        self.buffer.split().freeze()
-    }
+/// Whoever waits for a body hears of it so often while bytes come, even if too few to be handed on.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
+impl Incoming {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        if !self.first.is_empty() {
-            return Poll::Ready(Ok(self.first()));
+        if self.landing.is_none() && !self.first.is_empty() {
+            return Poll::Ready(Ok(std::mem::take(&mut self.first)));
         }
-        if self.landing.is_none() && self.buffer.capacity() == 0 {
-            self.buffer.reserve((self.left as usize).min(PIECE));
-        }
-        let room = (self.left as usize).min(self.buffer.capacity());
-        let Some(stream) = &self.stream else { return Poll::Ready(Ok(Bytes::new())) };
         loop {
-            match stream.try_read_buf(&mut (&mut self.buffer).limit(room)) {
+            match self.receive() {
                 Ok(0) => {
                     let reason = "unexpected end of file: the connection ended in the middle of a body";
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
                 }
-                Ok(_) => return Poll::Ready(Ok(self.buffer.split().freeze())),
+                Ok(_) => {
+                    self.has_news = true;
+                    if let Some(piece) = self.room.ready(self.room.waiting() as u64 == self.left) {
+                        self.tell();
+                        return Poll::Ready(Ok(piece));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.has_news && self.told.elapsed() >= TELL_EVERY {
+                        self.tell();
+                        return Poll::Ready(Ok(Bytes::new()));
+                    }
+                    let Some(stream) = &self.stream else { return Poll::Ready(Err(error)) };
                     ready!(stream.poll_read_ready(context))?;
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    /// A few more bytes, if there are any; 0 if the connection ended.
+    fn receive(&mut self) -> io::Result<usize> {
+        let most = self.left as usize - self.room.waiting();
+        if !self.first.is_empty() {
+            let added = self.room.add(&self.first);
+            self.first.advance(added);
+            return Ok(added);
+        }
+        if self.landing.is_none() {
+            self.room.make_room(most.min(PIECE));
+        }
+        match &self.stream {
+            Some(stream) => self.room.receive(stream, most),
+            None => Ok(0),
+        }
+    }
+
+    fn tell(&mut self) {
+        (self.told, self.has_news) = (Instant::now(), false);
     }
 }
 
@@ -297,7 +321,7 @@ impl Body for Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         if let Some(landing) = &self.landing {
-            landing.give_back(std::mem::take(&mut self.buffer));
+            landing.give_back(std::mem::take(&mut self.room));
         }
     }
 }

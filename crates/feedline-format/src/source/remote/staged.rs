@@ -13,22 +13,24 @@ use tokio::task::AbortHandle;
 
 use super::connection::{CHECK_EVERY, Connection};
 use super::fetch::{Pin, Want};
-use super::landing::Landing;
+use super::landing::{Landing, Room};
 use crate::error::{Error, Location, Result};
 use crate::source::wanted::is_given_up;
-use crate::source::{add_wait, advise_huge, changed};
+use crate::source::cells::{CELL, Cells};
+use crate::source::{add_wait, changed};
 
 /// All ranges that are being fetched or held, by object.
 #[derive(Debug, Default)]
 pub(super) struct Stage {
     ranges: Mutex<HashMap<String, Vec<Arc<Staged>>>>,
+    cells: Cells,
     spare: Mutex<Spare>,
     /// Number of bytes that had to be copied after they were received.
     pub(super) copied: AtomicU64,
 }
 
-/// Buffers of freed ranges, for the next ones: new memory from the system costs a page fault for every 4 KiB, 0.2 s
-/// of CPU per GB where receiving takes 0.5.
+/// Buffers smaller than a cell, of freed ranges, for the next ones: new memory from the system costs a page fault for
+/// every 4 KiB, 0.2 s of CPU per GB where receiving takes 0.5.
 #[derive(Debug, Default)]
 struct Spare {
     buffers: Vec<BytesMut>,
@@ -58,9 +60,7 @@ impl Spare {
             self.bytes -= capacity;
             self.buffers.swap_remove(at)
         } else {
-            let mut fresh = BytesMut::with_capacity(capacity);
-            advise_huge(fresh.spare_capacity_mut());
-            fresh
+            BytesMut::with_capacity(capacity)
         };
         self.shrink();
         buffer
@@ -124,12 +124,14 @@ enum Failure {
 }
 
 impl Progress {
-    fn add(&mut self, piece: Bytes) -> usize {
-        let (piece, copied) = self.landing.hold(piece);
-        let start = self.length;
-        self.length += piece.len();
-        self.pieces.push((start, piece));
-        copied
+    /// A further piece, the last one or not; gives how many bytes had to be copied.
+    fn add(&mut self, piece: Bytes, is_last: bool) -> usize {
+        let Progress { landing, pieces, length, .. } = self;
+        landing.hold(piece, is_last, |piece| {
+            let start = *length;
+            *length += piece.len();
+            pieces.push((start, piece));
+        })
     }
 
     /// Copies the bytes from `start` on, all of which have arrived.
@@ -216,6 +218,16 @@ impl Stage {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Memory for `length` bytes: whole cells, and a buffer for the rest.
+    fn room(&self, length: usize) -> Room {
+        Room::new(self.cells.take(length / CELL), self.spare().take(length % CELL))
+    }
+
+    /// The buffer of a range of `length` bytes is free again; cells come home by themselves.
+    fn let_go(&self, length: usize, room: Option<Room>) {
+        self.spare().put(length % CELL, room.map(Room::into_rest));
+    }
+
     /// A range that contains this one, complete or not.
     pub(super) fn find(&self, name: &str, range: &Range<u64>) -> Option<Arc<Staged>> {
         let ranges = self.lock();
@@ -265,18 +277,18 @@ impl Drop for Held {
         progress.failed.get_or_insert(Failure::Dropped);
         progress.pieces = Vec::new();
         progress.length = 0;
-        let buffer = progress.landing.take(0);
+        let room = progress.landing.take_back();
         drop(progress);
         self.staged.more.notify_all();
         let length = (self.staged.range.end - self.staged.range.start) as usize;
-        self.connection.stage.spare().put(length, buffer);
+        self.connection.stage.let_go(length, room);
     }
 }
 
 /// Begins to fetch a range in the background.
 pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) -> Held {
     let length = (want.range.end - want.range.start) as usize;
-    let landing = Landing::new(connection.stage.spare().take(length));
+    let landing = Landing::new(connection.stage.room(length));
     want.landing = Some(landing.clone());
     let staged = Arc::new(Staged {
         range: want.range.clone(),
@@ -294,21 +306,22 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
     let (filling, asking) = (staged.clone(), connection.clone());
     // Queues for a slot here and now: tasks begin in no particular order, and the first batch must not wait for the
     // third.
-    let mut queueing = Box::pin(connection.slots.clone().acquire_owned());
+    let mut queueing = Box::pin(connection.slots.clone().acquire_many_owned(connection.slots_for(length)));
     let slot = queueing.as_mut().now_or_never();
     let task = connection.runtime.spawn(async move {
         let _slot = match slot {
             Some(slot) => slot,
             None => queueing.await,
         };
-        let copied = asking.clone();
+        let (copied, mut come) = (asking.clone(), 0);
         let sink = |pin: &Pin, piece: Bytes| {
             let mut progress = filling.lock();
             if progress.failed.is_some() {
                 // Dropped a moment ago; this task ends at its next step.
                 return;
             }
-            copied.stage.copied.fetch_add(progress.add(piece) as u64, Ordering::Relaxed);
+            come += piece.len();
+            copied.stage.copied.fetch_add(progress.add(piece, come == length) as u64, Ordering::Relaxed);
             if progress.pin.is_none() {
                 progress.pin = Some(pin.clone());
             }
