@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 
 os.environ["RAY_raylet_start_wait_time_s"] = "120"
+# On a busy machine two workers that import torch are not there within a minute.
+os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = "300"
 os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
 PACK, FOLDER, MODE = sys.argv[1], Path(sys.argv[2]).absolute(), sys.argv[3].split("+")
 KILL_AT = 14

@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def steps(program, *arguments, mode, fails=False, **environment):
+def steps(program, *arguments, mode, fails=False, timeout=280, **environment):
     """Runs a training; its JSON lines by step. Of a step printed twice, the later line counts."""
     ranks = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "RANK", "WORLD_SIZE"))}
     done = subprocess.run(
@@ -20,7 +20,7 @@ def steps(program, *arguments, mode, fails=False, **environment):
         check=False,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=timeout,
     )
     assert (done.returncode != 0) == fails, (
         f"{mode}: exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
