@@ -225,8 +225,8 @@ struct Incoming {
     has_news: bool,
 }
 
-/// Whoever waits for a body hears of it so often while bytes come, even if too few to be handed on.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Whoever waits for a body hears of it so often while bytes come, even if too few to be handed on: a slow body is no stall.
+const TELL_EVERY: Duration = Duration::from_millis(50);
 
 impl Incoming {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {

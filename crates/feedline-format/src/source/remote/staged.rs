@@ -15,8 +15,8 @@ use super::connection::{CHECK_EVERY, Connection};
 use super::fetch::{Pin, Want};
 use super::landing::{Landing, Room};
 use crate::error::{Error, Location, Result};
-use crate::source::wanted::is_given_up;
 use crate::source::cells::{CELL, Cells};
+use crate::source::wanted::is_given_up;
 use crate::source::{add_wait, changed};
 
 /// All ranges that are being fetched or held, by object.

@@ -280,6 +280,22 @@ fn bytes_asked_for_ahead_stay_where_they_were_received() {
 }
 
 #[test]
+fn a_body_that_comes_slowly_is_no_stall() {
+    let (_folder, _server, proxy, bytes) = served();
+    let source = source_with(&proxy, &[("stall_timeout", "2")]);
+    let object = source.open("a.bin").unwrap();
+    // More than the stated time for the memory that is handed on at once.
+    proxy.set(|_| Fault::Throttle(80_000));
+    let before = proxy.counts().requests();
+    let ticket = source.prefetch("a.bin", 0..270_000, None).unwrap();
+    let mut read = vec![0; 270_000];
+    object.read_at(0, &mut read).unwrap();
+    assert!(read == bytes[..270_000]);
+    assert_eq!(proxy.counts().requests() - before, 1);
+    drop(ticket);
+}
+
+#[test]
 fn what_is_not_a_plain_answer_comes_the_long_way() {
     let (folder, _server, _proxy, bytes) = served();
     let moved = feedline_servers::Bucket::new([]);
