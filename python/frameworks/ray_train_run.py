@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 os.environ["RAY_raylet_start_wait_time_s"] = "120"
-# On a busy machine two workers that import torch are not there within a minute.
+# On a busy machine two workers that import torch are not there within a minute, and Ray gives them a low priority.
 os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = "300"
+os.environ["RAY_worker_niceness"] = "0"
 os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
 PACK, FOLDER, MODE = sys.argv[1], Path(sys.argv[2]).absolute(), sys.argv[3].split("+")
 KILL_AT = 14
