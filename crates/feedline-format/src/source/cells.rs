@@ -3,7 +3,7 @@
 //!
 //! Memory fresh from the system costs a page fault for every 4 KiB. Buffers of many lengths do not fit each other's places and
 //! go back to the system; cells always fit. Huge pages are not asked for: where the machine is a virtual one, its host takes
-//! large free pages back and gives them anew with 512 faults of its own, and half of the time went there.
+//! large free pages back and gives them again with 512 faults of its own, and half of the time went there.
 
 #![expect(unsafe_code, reason = "cutting one mapping into cells that different threads fill")]
 
