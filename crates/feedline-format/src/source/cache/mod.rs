@@ -548,10 +548,10 @@ mod tests {
 
     /// A source that counts the bytes read from it.
     #[derive(Debug)]
-    struct Counted(MemorySource, Arc<std::sync::atomic::AtomicU64>);
+    struct Counted(MemorySource, Arc<AtomicU64>);
 
     #[derive(Debug)]
-    struct CountedObject(Arc<dyn Object>, Arc<std::sync::atomic::AtomicU64>);
+    struct CountedObject(Arc<dyn Object>, Arc<AtomicU64>);
 
     impl Source for Counted {
         fn uri(&self) -> &str {
@@ -576,7 +576,7 @@ mod tests {
             self.0.version()
         }
         fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-            self.1.fetch_add(into.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            self.1.fetch_add(into.len() as u64, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(20));
             self.0.read_at(offset, into)
         }
@@ -585,7 +585,7 @@ mod tests {
         }
     }
 
-    fn counted(bytes: &[u8]) -> (Arc<dyn Source>, Arc<std::sync::atomic::AtomicU64>) {
+    fn counted(bytes: &[u8]) -> (Arc<dyn Source>, Arc<AtomicU64>) {
         let count = Arc::default();
         (Arc::new(Counted(MemorySource::new([("a", bytes.to_vec())]), Arc::clone(&count))), count)
     }
@@ -609,12 +609,12 @@ mod tests {
                 });
             }
         });
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        assert_eq!(count.load(Ordering::Relaxed), 10_000_000);
         let again = CachedSource::new(inner, folder.path(), None).unwrap();
         let mut read = vec![0; 100];
         again.open("a").unwrap().read_at(5_000_000, &mut read).unwrap();
         assert!(read == bytes[5_000_000..5_000_100]);
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 10_000_000);
+        assert_eq!(count.load(Ordering::Relaxed), 10_000_000);
         let entries = DiskCache::open(folder.path()).unwrap().entries().unwrap();
         assert_eq!((entries.len(), entries[0].cached, entries[0].blocks), (1, 10_000_000, 3));
         assert_eq!(DiskCache::open(folder.path()).unwrap().clear().unwrap().0, 3);
@@ -704,7 +704,7 @@ mod tests {
         let source = CachedSource::new(inner, folder.path(), None).unwrap();
         source.open("a").unwrap().read_at(0, &mut read).unwrap();
         assert!(read == bytes);
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000);
+        assert_eq!(count.load(Ordering::Relaxed), 100_000);
         let warnings = source.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains("cannot be written"), "{warnings:?}");
         std::fs::remove_dir_all(folder.path().join("blocks")).unwrap();
@@ -712,7 +712,7 @@ mod tests {
         source.shared.lock().files = Kept::new(KEPT_OPEN);
         source.open("a").unwrap().read_at(500, &mut read[..10]).unwrap();
         assert_eq!(read[..10], bytes[500..510]);
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_010);
+        assert_eq!(count.load(Ordering::Relaxed), 100_010);
     }
 
     #[test]
@@ -730,6 +730,6 @@ mod tests {
         let warnings = source.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains("streamed"), "{warnings:?}");
         // One whole block that could not be stored, then only what is needed.
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 100_000 + 3000);
+        assert_eq!(count.load(Ordering::Relaxed), 100_000 + 3000);
     }
 }
