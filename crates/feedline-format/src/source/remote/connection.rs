@@ -276,7 +276,9 @@ mod tests {
             let given = BTreeMap::from([("max_inflight_parts".to_owned(), parts.to_owned())]);
             let options = Options::parse("s3", &given).unwrap();
             let connection = Connection::new(&Address::parse("s3://bucket/key").unwrap(), &options).unwrap();
-            times.iter().for_each(|time| connection.answered(Duration::from_millis(*time)));
+            for time in times {
+                connection.answered(Duration::from_millis(*time));
+            }
             [1, 128 << 10, 1 << 20, 8 << 20].map(|length| connection.slots_for(length))
         };
         assert_eq!(slots("64", &[]), [1; 4], "nobody knows how far it is");
