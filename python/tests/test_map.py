@@ -700,8 +700,9 @@ SCRIPT = """
         return {{**sample, "twice": 2 * sample["index"], "mean": float(sample["image"].mean())}}
 
     recipe = [T.CenterCrop(8), T.Python(Brighter(2)), T.Python(lambda image: image + 1)]
-    with fl.Loader({folder!r}, transforms=recipe, map=add, output="numpy", dtype="uint8", batch_size=12, {knobs}) as
-    loader: for batch in loader: print(batch["twice"].tolist()[:3], batch["image"].min() >= 7)
+    with fl.Loader({folder!r}, transforms=recipe, map=add, output="numpy", dtype="uint8", batch_size=12, {knobs}) as loader:
+        for batch in loader:
+            print(batch["twice"].tolist()[:3], batch["image"].min() >= 7)
 """
 
 

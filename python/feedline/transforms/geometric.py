@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from feedline._checks import choice, flag, numbers, real, refuse, whole
-from feedline.errors import OptionError
+from feedline.errors import ArgumentError, OptionError
 from feedline.samplers.own import pairs_of_sizes
 
 from .base import (
@@ -117,8 +117,10 @@ class Resize(Transform):
         scale: float | None = None,
     ) -> None:
         only_antialias(antialias)
-        if sum(given is not None for given in (size, scale)) != 1 and (size is not None or max_size is None):
-            raise OptionError("size: give a size, max_size= or scale=")
+        if size is None and max_size is None and scale is None:
+            raise ArgumentError("missing a required argument: 'size' (or max_size= or scale=)")
+        if size is not None and scale is not None:
+            raise OptionError("scale: give a size or scale=, not both")
         single = size is not None and len(numbers(size)) == 1
         if max_size is not None and size is not None and not single:
             raise OptionError("max_size: goes with a single number for size")
