@@ -118,7 +118,7 @@ class Resize(Transform):
     ) -> None:
         only_antialias(antialias)
         if size is None and max_size is None and scale is None:
-            raise ArgumentError("missing a required argument: 'size' (or max_size= or scale=)")
+            raise ArgumentError("Resize: missing a required argument: 'size' (or max_size= or scale=)")
         if size is not None and scale is not None:
             raise OptionError("scale: give a size or scale=, not both")
         single = size is not None and len(numbers(size)) == 1
