@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import urllib.parse
-import urllib.request
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +43,10 @@ class Dashboard:
 
 
 def _send(loader: weakref.ref[Loader], url: str, rank: int, stop: threading.Event) -> None:
+    # Only here: these imports take longer than all of feedline's.
+    import urllib.parse  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
     parts = urllib.parse.urlsplit(url)
     token = urllib.parse.parse_qs(parts.query).get("token", [""])[0]
     address = f"{parts.scheme}://{parts.netloc}/api/live?rank={rank}&token={token}"
