@@ -321,7 +321,7 @@ def test_settings_that_a_format_cannot_heed_are_refused(folder, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((5, 8), np.uint8))
     for name, settings, said in [
         ("pack", {"password": "secret"}, "password: only LitData is encrypted; this is pack"),
-        ("pack", {"split": "train"}, "split: pack has no parts"),
+        ("pack", {"split": "train"}, "split: pack has no splits"),
         ("pack", {"verify_hashes": True}, "verify_hashes: only indexes of mds and webdataset"),
         ("mds", {"password": "secret"}, "password: "),
         ("x.npy", {"split": "train"}, "split: an .npy file holds one array"),

@@ -22,7 +22,7 @@ fn help_names_every_command_and_gives_examples() {
 fn mistakes_on_the_command_line_are_2() {
     run(&[]).fails(2, &["Usage"]);
     run(&["convert", "a", "b"]).fails(2, &["convert"]);
-    run(&["view", "a"]).fails(2, &["view"]);
+    run(&["look", "a"]).fails(2, &["look"]);
     run(&["pack", "only-one"]).fails(2, &["DST"]);
     run(&["pack", "a", "b", "--image", "tiff"]).fails(2, &["tiff", "yuv420"]);
     run(&["pack", "a", "b", "--part-bytes", "lots"]).fails(2, &["lots", "64M"]);

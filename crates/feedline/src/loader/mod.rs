@@ -345,7 +345,9 @@ impl Shared {
     fn storage(&self) -> (Traffic, Vec<String>) {
         let format = self.dataset.format();
         let mut sources: Vec<&Arc<dyn Source>> = Vec::new();
-        for (source, _) in (0..MOST_OBJECTS).map_while(|number| format.object(number)) {
+        for (source, _) in
+            (0..format.object_count().min(MOST_OBJECTS)).filter_map(|number| format.object(number))
+        {
             if !sources.iter().any(|known| Arc::ptr_eq(known, source)) {
                 sources.push(source);
             }
