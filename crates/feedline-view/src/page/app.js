@@ -394,7 +394,8 @@ function step(by) {
   if (position < 0 || position >= total) return;
   move(by);
   const row = grid.rows.get(position);
-  const show = (index) => openSheet(index);
+  // The sheet may have been closed while the row was asked for.
+  const show = (index) => { if ($("sheet").open) openSheet(index); };
   if (row) show(row.index); else ask("/api/rows", { set: state.set, from: position, count: 1, ...filters() }).then((found) => found.rows.length && show(found.rows[0].index));
 }
 
