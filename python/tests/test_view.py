@@ -94,11 +94,8 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
     """A headless Chromium."""
-    playwright = (
-        pytest.importorskip("playwright.sync_api")
-        if not os.environ.get("CI")
-        else __import__("playwright.sync_api", fromlist=["sync_playwright"])
-    )
+    from playwright import sync_api as playwright
+
     with playwright.sync_playwright() as running:
         found = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield found
