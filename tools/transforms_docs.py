@@ -179,7 +179,7 @@ def tables(parity: dict[str, str], speed: dict[str, Any]) -> str:
             took = f"{speed[name]:.0f}" if name in speed else "-"
             lines.append(f"| `{name}` | {first} | {parameters(name)} | {parity.get(name, '-')} | {took} |")
     lines += ["", "### Floats and labels", "", "| transform | what | parameters |", "|---|---|---|"]
-    lines += [plain_row(name) for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel")]
+    lines += [plain_row(name) for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel", "TokenWindow")]
     lines += ["", "### Views", "", "| transform | what | parameters |", "|---|---|---|"]
     lines += [plain_row(name) for name in ("MultiCrop", "Yoked")]
     return "\n".join(lines)

@@ -10,12 +10,13 @@ from ._dataset import Dataset, Mix
 from ._output import tuple_fields
 from ._ranks import shared_threads
 from .errors import OptionError
-from .samplers import Balanced, Block, Buckets, Order, Random, Split, Weighted
+from .samplers import Balanced, Block, Buckets, Order, Packed, Random, Split, Weighted
 from .samplers.epochs import Timetable
 from .transforms.apply import specs
 from .transforms.function import Python
 from .transforms.mix import batch_specs
 from .transforms.policy import flat
+from .transforms.tokens import TokenWindow
 from .transforms.views import MultiCrop, Yoked, unyoked
 
 __all__ = ["by_field", "core_options", "draws", "images", "timetable"]
@@ -40,6 +41,10 @@ _AS_THEY_ARE = (
     "persistent_workers",
     "auto_tune",
 )
+
+
+_KIND_OF: dict[type, str] = {TokenWindow: "array"}
+"""The kind of field that a list of transforms is for, by the first of them that says so."""
 
 
 def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, Any], bytes | None]:
@@ -90,7 +95,7 @@ def draws(knobs: Mapping[str, Any], dataset: Dataset) -> bool:
     """Whether epochs differ, because order or augmentation is random."""
     sampler = knobs["sampler"]
     drawn = isinstance(sampler, (Order, Random, Block, Balanced, Weighted)) or isinstance(dataset, Mix)
-    drawn = drawn or (isinstance(sampler, Buckets) and sampler.shuffle) or knobs["shuffle"] is not False
+    drawn = drawn or (isinstance(sampler, (Buckets, Packed)) and sampler.shuffle) or knobs["shuffle"] is not False
     drawn = drawn or bool(knobs.get("batch_transforms"))
     return drawn or any(
         _is_random(value) for value in by_field(knobs["transforms"], dataset, knobs.get("targets")).values()
@@ -116,10 +121,17 @@ def _order(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[str, dict[str, A
         mixed = {"lengths": dataset.lengths, "weights": dataset.weights, "num_samples": dataset.epoch_samples}
         return "off", {"kind": "mix", **mixed}, None
     if isinstance(sampler, Order):
+        if _cuts_windows(knobs, dataset):
+            raise OptionError("sampler: TokenWindow's samples are windows, and this sampler counts documents")
         return "off", None, None  # given epoch by epoch
     if sampler is not None:
         return "off", sampler.to_spec(), sampler.numbers()
     return {False: "off", "block": "block"}.get(shuffle, "full"), None, None
+
+
+def _cuts_windows(knobs: Mapping[str, Any], dataset: Dataset) -> bool:
+    lists = by_field(knobs["transforms"], dataset, knobs["targets"]).values()
+    return any(isinstance(op, TokenWindow) for ops in lists if not isinstance(ops, Mapping) for op in flat(ops))
 
 
 def _transforms(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -163,9 +175,10 @@ def by_field(transforms: Any, dataset: Dataset, targets: Mapping[str, Any] | Non
         return {}
     if isinstance(transforms, Mapping) and not isinstance(transforms, MultiCrop):
         return transforms
-    found = [name for name, kind in dataset.schema.items() if kind == "image" and name not in (targets or ())]
+    wanted = _KIND_OF.get(next((type(op) for op in flat(transforms) if type(op) in _KIND_OF), Python), "image")
+    found = [name for name, kind in dataset.schema.items() if kind == wanted and name not in (targets or ())]
     if len(found) != 1:
-        raise OptionError(f"transforms: a list is for a data set with one image field; this one has {found}")
+        raise OptionError(f"transforms: a list is for a data set with one {wanted} field; this one has {found}")
     return {found[0]: transforms}
 
 

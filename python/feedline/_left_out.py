@@ -57,6 +57,7 @@ _STILL = (
     T.RGBToLGN,
     T.RGBToMagno,
     T.ReplaceLabel,
+    T.TokenWindow,
     T.RandomBackgroundBlend,
     T.ThreeAugment,
     T.AugMix,

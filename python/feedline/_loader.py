@@ -32,6 +32,7 @@ from ._ranks import check_worker, discover
 from ._running import Batches, FunctionTimes, Progress
 from ._signatures import Called
 from .errors import OptionError, StateError
+from .samplers import Packed
 from .samplers.given import translate
 from .transforms.views import MultiCrop
 
@@ -152,7 +153,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         return self._made
 
     def __len__(self) -> int:
-        return len(self._core)
+        return self._core.length(self._next[0])
 
     def __iter__(self) -> Iterator[Any]:
         core: Any = self._core
@@ -225,8 +226,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
     def seek(self, epoch: int, batch: int = 0) -> None:
         """Makes the next `iter()` start `epoch` at batch number `batch`. Any position takes no time."""
         place = (whole("epoch", epoch), whole("batch", batch) * self._global_batch())
-        if batch > len(self):
-            raise OptionError(f"seek: batch {batch} of an epoch with {len(self)}")
+        if batch > (count := self._core.length(place[0])):
+            raise OptionError(f"seek: batch {batch} of an epoch with {count}")
         self._go_to(place)
 
     def _go_to(self, place: tuple[int, int], weights: list[float] | None = None) -> None:
@@ -243,7 +244,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             raise OptionError(f"skip: {batches} batches; use seek() to go back")
         batches = whole("skip", batches)
         epoch, first = self._position()
-        size, count = self._global_batch(), len(self)
+        size, count = self._global_batch(), self._core.length(epoch)
         left = count - first // size
         if first % size:
             # A restored place need not be a multiple of this loader's batches.
@@ -252,8 +253,12 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         if batches < left or count == 0:
             self._go_to((epoch, first + batches * size), self._position_weights())
         else:
-            epochs, rest = divmod(batches - left, count)
-            self._go_to((epoch + 1 + epochs, rest * size))
+            epoch, rest = epoch + 1, batches - left
+            if not isinstance(self._knobs["sampler"], Packed):
+                epoch, rest = epoch + rest // count, rest % count
+            while rest >= (count := self._core.length(epoch)):  # packed epochs differ in length
+                epoch, rest = epoch + 1, rest - count
+            self._go_to((epoch, rest * size))
 
     def _epoch_samples(self) -> int:
         return int(json.loads(self._core.state(0, 0))["epoch_samples"])

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from . import _feedline
 from ._checks import choice, flag, listed, mapping, maybe, refuse, shown, text
 from ._dataset import Dataset
@@ -39,6 +41,7 @@ def open(  # noqa: A001 - the public contract names it so
     schema: Mapping[str, str] | None = None,
     follow_links: bool = False,
     annotations: Uri | None = None,
+    dtype: str | None = None,
 ) -> Dataset:
     """Opens data in place: a folder of images, a pack, tar files, a zip, a table.
 
@@ -65,6 +68,8 @@ def open(  # noqa: A001 - the public contract names it so
     their index. Tables may name image files beside them; a file outside the folder, reached by a symbolic link, is
     refused unless `follow_links` is set.
 
+    `format="tokens"` reads files of token numbers; `dtype` (`"uint16"`) is the type of those that do not say it.
+
     >>> import feedline as fl
     >>> ds = fl.open(example_folder)
     >>> ds.format, len(ds), ds.classes
@@ -79,6 +84,7 @@ def open(  # noqa: A001 - the public contract names it so
         "password": maybe(text)("password", password),
         "verify_hashes": flag("verify_hashes", verify_hashes),
         "follow_links": flag("follow_links", follow_links),
+        "dtype": None if dtype is None else _element_type(dtype),
     }
     text("format", format)
     picked, kinds, storage = _picked(fields), check_schema(schema), storage_text(storage_options, cache_dir)
@@ -121,6 +127,15 @@ def open_source(source: Any, options: Mapping[str, object] | None) -> Dataset:
         if str(error).startswith("storage_options: "):
             raise OptionError(f"source_{error}") from None
         raise
+
+
+def _element_type(dtype: Any) -> str:
+    """The name of an element type, given as a name or as a type of NumPy."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        refuse("dtype", dtype, "the type of tokens, such as 'uint16'")
+    return choice("dtype", name, ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"))
 
 
 def _uris(knob: str, given: Any) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from ._checks import shown
 from ._ragged import Ragged
 from .errors import OptionError
-from .samplers import Buckets
+from .samplers import Buckets, Packed
 
 __all__ = ["Converter", "tuple_fields"]
 
@@ -43,6 +43,7 @@ class Converter:
         self._views = _views(knobs["transforms"])
         self._params = knobs["return_params"]
         self._tuple = knobs["as_tuple"]
+        self._packed = isinstance(knobs["sampler"], Packed)
 
     def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> Any:
         """The batch as a dict, in which views of a field are a dict; or a tuple, if requested."""
@@ -55,7 +56,10 @@ class Converter:
     def _dict(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         samples = _samples(made[1])
-        for name, meaning, elements, offsets, shapes in made[1]:
+        columns = list(made[1])
+        if self._packed:
+            columns = [*(column for column in columns if not column[0].startswith("packed.")), *_rows_of(columns)]
+        for name, meaning, elements, offsets, shapes in columns:
             value = self._value(name, meaning, elements, offsets, shapes, samples)
             if name in self._views:
                 field, view = self._views[name]
@@ -104,6 +108,23 @@ class Converter:
         field, _ = self._views.get(name, (name, ""))
         choice = self._collate.get(name) or self._collate.get(field)
         return choice or (self._collate.get("*") if shaped else None) or usual
+
+
+def _rows_of(columns: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """What tells packed samples apart: their beginnings, the places in them, and the rows' first samples."""
+    lengths, rows = (
+        next(_numpy_array(column[2]) for column in columns if column[0] == name)
+        for name in ("packed.length", "packed.row")
+    )
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    positions = np.arange(bounds[-1]) - np.repeat(bounds[:-1], lengths)
+    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+    made = {
+        "cu_seqlens": bounds.astype(np.int32),
+        "position_ids": positions.astype(np.int64),
+        "rows": np.append(firsts, len(rows)).astype(np.int64),
+    }
+    return [(name, "plain", array, None, None) for name, array in made.items()]
 
 
 def tuple_fields(knobs: Mapping[str, Any], schema: Mapping[str, str]) -> list[str] | None:

@@ -116,6 +116,7 @@ SAMPLERS = [
     (samplers.Indices, {"indices": [0]}), (samplers.Buckets, {}), (samplers.SubsetRandom, {"indices": [0, 1]}),
     (samplers.TorchRandom, {}), (samplers.TorchDistributed, {}), (samplers.FfcvRandom, {}), (samplers.Slipstream, {}),
     (samplers.FfcvQuasiRandom, {"pages": [[0, 1]]}), (samplers.LitData, {"chunks": [12]}), (samplers.Mosaic, {"shards": [12]}),
+    (samplers.Packed, {"max_tokens": 8, "lengths": [1] * 12}),
 ]  # fmt: skip
 TRANSFORMS = [
     (T.RandomResizedCrop, {"size": 8}), (T.Resize, {"size": 8}), (T.CenterCrop, {"size": 8}), (T.RandomCrop, {"size": 8}),
@@ -146,7 +147,7 @@ TRANSFORMS = [
 BESIDE = [
     (T.Mask, {}), (T.Boxes, {}), (T.Keypoints, {}), (T.Yoked, {"view": "a", "share": ["Resize"]}), (T.MultiCrop, {}),
     (T.MixUp, {"num_classes": 3}), (T.CutMix, {"num_classes": 3}), (T.Mosaic, {}), (T.CopyPaste, {}),
-    (T.LabelSmoothing, {"num_classes": 3}), (T.OneHot, {"num_classes": 3}),
+    (T.LabelSmoothing, {"num_classes": 3}), (T.OneHot, {"num_classes": 3}), (T.TokenWindow, {"size": 8}),
 ]  # fmt: skip
 
 

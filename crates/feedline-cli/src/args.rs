@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use feedline::Kind;
 use feedline::field::ImageEncoding;
+use feedline::sample::DType;
 
 use crate::units;
 
@@ -244,6 +245,9 @@ pub(crate) struct OpenArgs {
     /// For tables and arrays: kind of a column (image, int, float, text, json, bytes or array)
     #[arg(long = "kind", value_name = "COLUMN=KIND", value_parser = parse_kind)]
     pub(crate) kinds: Vec<(String, Kind)>,
+    /// For files of tokens that do not say it: type of the numbers, such as uint16
+    #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
+    pub(crate) dtype: Option<DType>,
     /// Part of a data set with several parts, such as train or test; with 'pack' also NAME=SHARE,NAME=SHARE
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
@@ -265,6 +269,10 @@ pub(crate) struct OpenArgs {
     /// For remote data: cache fetched data in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache_dir: Option<PathBuf>,
+}
+
+fn parse_dtype(text: &str) -> Result<DType, String> {
+    DType::from_name(text).ok_or_else(|| "expected a type of whole numbers, such as uint16".to_owned())
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {

@@ -113,6 +113,7 @@ fn options(args: &OpenArgs) -> Result<OpenOptions> {
         root: args.root.clone(),
         schema: args.kinds.iter().cloned().collect(),
         follow_links: args.follow_links,
+        dtype: args.dtype,
         ..ReadingOptions::default()
     };
     let fields = (!fields.is_empty()).then_some(fields);

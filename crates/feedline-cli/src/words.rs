@@ -1,10 +1,11 @@
 //! Translates the engine's names of settings to the options of the command line.
 
 /// A setting, its option, and the placeholder for its value; switches have none.
-const SETTINGS: [(&str, &str, &str); 14] = [
+const SETTINGS: [(&str, &str, &str); 15] = [
     ("fields", "--field", "NAME=SRC"),
     ("schema", "--kind", "COLUMN=KIND"),
     ("root", "--root", "FOLDER"),
+    ("dtype", "--dtype", "TYPE"),
     ("split", "--split", "NAME"),
     ("format", "--format", "NAME"),
     ("password", "--password-from", "VARIABLE"),

@@ -55,6 +55,9 @@ impl PyLoader {
             (Some(Sampler::Weighted { weights, .. }), Some(numbers)) => {
                 *weights = eights(numbers).map(f64::from_le_bytes).collect();
             }
+            (Some(Sampler::Packed { lengths, .. }), Some(numbers)) => {
+                *lengths = eights(numbers).map(u64::from_le_bytes).collect();
+            }
             (Some(Sampler::Indices { indices }), Some(numbers)) => {
                 *indices = eights(numbers).map(u64::from_le_bytes).collect();
             }
@@ -67,6 +70,11 @@ impl PyLoader {
 
     fn __len__(&self) -> usize {
         self.loader.len() as usize
+    }
+
+    /// Number of batches in an epoch.
+    fn length(&self, py: Python<'_>, epoch: u64) -> usize {
+        py.detach(|| self.loader.len_of(epoch)) as usize
     }
 
     /// The state after `samples` samples of `epoch`, as JSON; `weights` are those of a mixture in that epoch.

@@ -100,6 +100,29 @@ pub enum Sampler {
         #[serde(default = "yes")]
         shuffle: bool,
     },
+    /// Several samples in each row of a batch, up to a number of tokens. `batch_size` counts rows.
+    Packed {
+        /// Tokens per row, at most.
+        max_tokens: u64,
+        /// Tokens of every sample; empty if they come from `field`.
+        #[serde(default)]
+        lengths: Vec<u64>,
+        /// A field whose value is the length (an integer), or whose array has that length.
+        #[serde(default)]
+        field: Option<String>,
+        /// Image fields, and the side of their patches: each patch is one token more.
+        #[serde(default)]
+        patches: BTreeMap<String, u64>,
+        /// Samples that are packed together.
+        #[serde(default = "packed_window")]
+        window: u64,
+        /// Leave out samples that are too long; otherwise they are an error.
+        #[serde(default)]
+        drop_long: bool,
+        /// Whether samples and rows are shuffled.
+        #[serde(default = "yes")]
+        shuffle: bool,
+    },
     /// Exactly these samples, in this order.
     Indices {
         /// Sample numbers.
@@ -123,6 +146,10 @@ impl From<Vec<u64>> for Sampler {
 
 fn yes() -> bool {
     true
+}
+
+fn packed_window() -> u64 {
+    8192
 }
 
 fn label() -> String {

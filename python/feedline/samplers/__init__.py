@@ -13,7 +13,7 @@ from .epochs import Order, PerEpoch, Split, SubsetRandom
 from .ffcv import FfcvQuasiRandom, FfcvRandom
 from .litdata import LitData
 from .mosaic import Mosaic
-from .own import Balanced, Block, Buckets, Indices, Random, Sampler, Sequential, Weighted
+from .own import Balanced, Block, Buckets, Indices, Packed, Random, Sampler, Sequential, Weighted
 from .slipstream import Slipstream
 from .torch import TorchDistributed, TorchRandom
 
@@ -27,6 +27,7 @@ __all__ = [
     "LitData",
     "Mosaic",
     "Order",
+    "Packed",
     "PerEpoch",
     "Random",
     "Sampler",

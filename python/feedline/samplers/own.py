@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from feedline._checks import flag, maybe, refuse, shown, text, whole
+from feedline._checks import flag, mapping, maybe, refuse, shown, text, whole
 from feedline._signatures import Called
 from feedline.errors import OptionError
 
-__all__ = ["Balanced", "Block", "Buckets", "Indices", "Random", "Sampler", "Sequential", "Weighted", "whole_numbers"]
+__all__ = [
+    "Balanced",
+    "Block",
+    "Buckets",
+    "Indices",
+    "Packed",
+    "Random",
+    "Sampler",
+    "Sequential",
+    "Weighted",
+    "whole_numbers",
+]
 
 _count = maybe(whole)
 
@@ -222,6 +233,68 @@ class Buckets(Sampler):
     ) -> None:
         set_fields(self, sizes=pairs_of_sizes(() if sizes is None else sizes))
         set_fields(self, field=None if field is None else text("field", field), shuffle=flag("shuffle", shuffle))
+
+
+class Packed(Sampler):
+    """Packs several samples into each row of a batch, up to `max_tokens`; `batch_size` counts rows.
+
+    `lengths` are the tokens of every sample: a list, or the name of a field, whose value is the length (an integer) or
+    whose array has that length. `patches={"image": 14}` adds an image's patches of 14 x 14 pixels. In every epoch the
+    samples are shuffled and packed again, `window` of them at a time.
+    A sample that is longer than a row is an error, or left out with `drop_long`.
+
+    A batch has the samples of its rows one after the other, each field as usual, and besides: `batch["cu_seqlens"]`
+    (int32: where each sample would begin in one flat sequence, and the end), `batch["position_ids"]` (int64: places
+    within each sample, for that sequence) and `batch["rows"]` (int64: the first sample of each row, and the number
+    of samples). The data of an array field that says the lengths are that flat sequence: `batch["tokens"].data`.
+    Epochs may differ in length by a row or two: `len(loader)` is that of the next one.
+
+    >>> Packed(4096, lengths=[700, 3000, 300])
+    Packed(4096, lengths=<3 lengths>, patches={}, window=8192, drop_long=False, shuffle=True)
+    """
+
+    _kind = "packed"
+
+    def __init__(
+        self,
+        max_tokens: int,
+        lengths: str | npt.ArrayLike | Iterable[int],
+        *,
+        patches: Mapping[str, int] | None = None,
+        window: int = 8192,
+        drop_long: bool = False,
+        shuffle: bool = True,
+    ) -> None:
+        self.max_tokens = whole("max_tokens", max_tokens, 1, 2**31 - 1)
+        self.field = lengths if isinstance(lengths, str) else None
+        self.lengths = None if isinstance(lengths, str) else whole_numbers(lengths, "lengths")
+        given = mapping(
+            "patches", {} if patches is None else patches, "sides of patches by image field, such as {'image': 14}"
+        )
+        self.patches = {text("patches", name): whole("patches", side, 1) for name, side in given.items()}
+        self.window = whole("window", window, 1, 2**31 - 1)
+        self.drop_long, self.shuffle = flag("drop_long", drop_long), flag("shuffle", shuffle)
+
+    def to_spec(self) -> dict[str, Any]:
+        """Without the lengths."""
+        names = ("max_tokens", "field", "patches", "window", "drop_long", "shuffle")
+        return {"kind": self._kind, **{name: getattr(self, name) for name in names}}
+
+    def numbers(self) -> bytes | None:
+        """The lengths."""
+        return None if self.lengths is None else self.lengths.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Packed) and self.to_spec() == other.to_spec()
+        return same and self.numbers() == other.numbers()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.max_tokens, self.field, self.numbers()))
+
+    def __repr__(self) -> str:
+        lengths = repr(self.field) if self.lengths is None else f"<{len(self.lengths)} lengths>"
+        rest = f"window={self.window}, drop_long={self.drop_long}, shuffle={self.shuffle}"
+        return f"Packed({self.max_tokens}, lengths={lengths}, patches={self.patches}, {rest})"
 
 
 def pairs_of_sizes(sizes: Any) -> tuple[tuple[int, int], ...]:

@@ -113,6 +113,7 @@ from .tints import (
     RandomSaturation,
     RGBShift,
 )
+from .tokens import TokenWindow
 from .views import MultiCrop, Yoked
 
 __all__ = [
@@ -207,6 +208,7 @@ __all__ = [
     "TenCrop",
     "ThreeAugment",
     "ToTensor",
+    "TokenWindow",
     "Transform",
     "TrivialAugmentWide",
     "Yoked",

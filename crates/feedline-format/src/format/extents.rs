@@ -1,6 +1,7 @@
 //! [`Extents`]: which bytes to fetch before a sample is read.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::sample::{Extent, FieldSet};
@@ -39,4 +40,7 @@ pub trait Extents {
     /// Adds the bytes that `read` will need to `out`, for prefetching. Adds nothing if there is no plan; they are
     /// then read when needed.
     fn extents(&self, _sample: u64, _fields: &FieldSet, _out: &mut Vec<Extent>) {}
+
+    /// The same for some elements of an array that [`Index::read_elements`](super::Index::read_elements) can read.
+    fn element_extents(&self, _sample: u64, _field: usize, _elements: Range<u64>, _out: &mut Vec<Extent>) {}
 }

@@ -1,7 +1,7 @@
 //! [`Index`]: what a data set knows about its samples without reading them.
 
 use crate::error::{Error, Location, Result};
-use crate::sample::ImageMeta;
+use crate::sample::{DType, ImageMeta};
 
 /// Lengths, sizes of images and small numbers. With them, undecoded batches are laid out beforehand and filled
 /// without an extra copy.
@@ -33,5 +33,17 @@ pub trait Index {
     /// Value of an integer field, if known without reading the sample (labels, for samplers).
     fn int_value(&self, _sample: u64, _field: usize) -> Option<i64> {
         None
+    }
+
+    /// Element type and length of a one-dimensional array, if known without reading the sample.
+    fn array_length(&self, _sample: u64, _field: usize) -> Option<(DType, u64)> {
+        None
+    }
+
+    /// Fills `into` with elements of such an array, from element `first` on. Only called if
+    /// [`array_length`](Self::array_length) knows the array.
+    fn read_elements(&self, sample: u64, field: usize, _first: u64, _into: &mut [u8]) -> Result<()> {
+        let place = Location::default().with_sample(sample);
+        Err(Error::data(place, format!("field {field} cannot be read in parts")))
     }
 }

@@ -60,6 +60,7 @@ mod table;
 mod tbl;
 #[cfg(feature = "tfrecord")]
 mod tfrecord;
+mod tokens;
 #[cfg(feature = "webdataset")]
 mod webdataset;
 mod whole_file;
@@ -77,7 +78,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataCause, Error, Location, Result};
-use crate::sample::{FieldSet, Fingerprint, Kind, SampleBuffer, Schema};
+use crate::sample::{DType, FieldSet, Fingerprint, Kind, SampleBuffer, Schema};
 use crate::source::{Destination, Source, Storage, Target, open_sink, staging_folder};
 
 pub use convert::{ConvertOptions, ConvertReport, Task, convert, convert_targets};
@@ -93,7 +94,7 @@ pub use pack::{
 pub use parts::Progress;
 pub use table::Rows;
 pub use table::open_rows;
-pub use wrap::{Concatenated, Copied, LocalCopy, Relabelled, Renamed, Selected};
+pub use wrap::{Concatenated, Copied, LocalCopy, Relabelled, Renamed, Selected, Windowed, Windows};
 
 /// Samples by number. See the module's contract. [`Index`] tells what is known without reading, [`Extents`] what to
 /// prefetch. Both have defaults for formats that know nothing: `impl Index for X {}`.
@@ -254,6 +255,8 @@ pub struct ReadingOptions {
     pub storage: Storage,
     /// Read files that a table names even if a symbolic link leads out of the data set's folder.
     pub follow_links: bool,
+    /// Element type of token files that do not say it.
+    pub dtype: Option<DType>,
 }
 
 /// Never shows the password.
@@ -269,6 +272,7 @@ impl Debug for ReadingOptions {
             .field("schema", &self.schema)
             .field("storage", &self.storage)
             .field("follow_links", &self.follow_links)
+            .field("dtype", &self.dtype)
             .finish()
     }
 }
@@ -304,6 +308,7 @@ pub(crate) static FORMATS: &[Probe] = &[
     #[cfg(feature = "hdf5")] hdf5::PROBE,
     #[cfg(feature = "zarr")] zarr::PROBE,
     #[cfg(feature = "array-record")] array_record::PROBE,
+    tokens::PROBE,
     table::PROBE,
     table::FILES,
     folder::PROBE,
@@ -331,7 +336,8 @@ fn open_as(target: &Target, name: &str, options: &ReadingOptions) -> Result<Arc<
 }
 
 /// Formats without splits: each split is a data set of its own.
-const WITHOUT_PARTS: [&str; 8] = ["pack", "beton", "litdata", "slipcache", "tbl", "lmdb", "table", "files"];
+const WITHOUT_PARTS: [&str; 9] =
+    ["pack", "beton", "litdata", "slipcache", "tbl", "lmdb", "table", "tokens", "files"];
 
 /// Refuses options that the format would ignore.
 fn refuse_unused(format: &str, options: &ReadingOptions) -> Result<()> {
@@ -342,6 +348,9 @@ fn refuse_unused(format: &str, options: &ReadingOptions) -> Result<()> {
     if !options.schema.is_empty() && !["table", "npy", "hdf5", "zarr"].contains(&format) {
         let reason = format!("only for tables and arrays; this is {format}, which has its own");
         return Err(Error::option("schema", reason));
+    }
+    if options.dtype.is_some() && format != "tokens" {
+        return Err(Error::option("dtype", format!("only for files of tokens; this is {format}")));
     }
     if options.password.is_some() && format != "litdata" {
         return Err(Error::option("password", format!("only LitData is encrypted; this is {format}")));

@@ -128,6 +128,11 @@ impl RowHeader {
         &self.shape[..self.dimensions]
     }
 
+    /// Whether the most significant byte of an element comes first.
+    pub(super) fn is_big_endian(&self) -> bool {
+        self.big_endian
+    }
+
     /// Swaps the bytes of every element if they are big-endian.
     pub(super) fn to_little_endian(self, row: &mut [u8]) {
         if self.big_endian {

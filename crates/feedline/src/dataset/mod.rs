@@ -16,7 +16,8 @@ pub use copy::CopyStatus;
 
 use crate::error::{DataCause, Error, Location, Result, shown};
 use crate::field::{ImageEncoding, Role};
-use crate::format::{self, Format, ReadingOptions, Renamed, Rows, Selected};
+pub(crate) use crate::format::Windows;
+use crate::format::{self, Format, ReadingOptions, Renamed, Rows, Selected, Windowed};
 use crate::owned::{OwnedValue, Sample};
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, MAX_FIELDS, NoRoom, SampleBuffer, Schema};
 use crate::source::{Storage, Target, absolute, pieces, resolve, split_joined};
@@ -400,6 +401,14 @@ impl Dataset {
             Arc::new(DatasetSpec::Select { of: Box::new((**of).clone()), indices: indices.to_vec() })
         });
         Ok(Dataset { format, spec, ..self.clone() })
+    }
+
+    /// Windows over the arrays of one field, by position in [`schema`](Self::schema), as samples; and the number of
+    /// elements in all arrays. It cannot be described for other processes.
+    pub(crate) fn windows(&self, field: usize, windows: Windows) -> Result<(Self, u64)> {
+        let cut = Windowed::new(self.format.clone(), field, windows)?;
+        let elements = cut.elements();
+        Ok((Dataset { format: Arc::new(cut), spec: None, ..self.clone() }, elements))
     }
 
     /// Description for opening the data set again elsewhere; `None` with a custom format or source.

@@ -284,7 +284,7 @@ fn start_run(
     let setting = shared.tune();
     let threads = shared.threads()?;
     // Batches with fewer rows leave some of these unused: see `Worker::fly`.
-    let rows = batches.count() * batches.batch_size;
+    let (largest, count) = (batches.largest(), batches.count());
     let given_up: Arc<AtomicBool> = Arc::default();
     let course = Course {
         dataset: shared.dataset.clone(),
@@ -297,7 +297,7 @@ fn start_run(
         dataset: shared.dataset.clone(),
         plan: plan.clone(),
         pool: shared.pool.clone(),
-        ring: Ring::new(setting.depth, batches.batch_size, rows, plan.mix.group),
+        ring: Ring::new(setting.depth, largest, count * largest, plan.mix.group),
         budget: Budget::new(plan.ragged_budget()),
         order,
         batches,

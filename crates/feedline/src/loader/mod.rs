@@ -15,6 +15,7 @@ mod spare;
 mod stats;
 mod targets;
 mod tune;
+mod windows;
 mod worker_threads;
 mod workers;
 
@@ -98,6 +99,7 @@ struct Running {
 impl Loader {
     /// Checks `options` against `dataset`. No thread starts before the first epoch.
     pub fn new(dataset: Dataset, options: LoaderOptions) -> Result<Self> {
+        let (dataset, options) = windows::cut(dataset, options)?;
         let plan = Arc::new(Plan::new(&dataset, options)?);
         // Errors of later epochs are reported now.
         for epoch in plan.changes() {
@@ -117,9 +119,14 @@ impl Loader {
         Ok(Loader { shared: Arc::new(shared) })
     }
 
-    /// Number of batches in an epoch.
+    /// Number of batches in an epoch; in the first one, if samples are packed into rows.
     pub fn len(&self) -> u64 {
-        self.shared.plan.whole_epoch().count()
+        self.len_of(0)
+    }
+
+    /// Number of batches in epoch `epoch`. Epochs differ only if samples are packed into rows.
+    pub fn len_of(&self, epoch: u64) -> u64 {
+        self.shared.plan.whole_epoch(epoch).count()
     }
 
     /// Whether an epoch has no batch.
@@ -302,7 +309,7 @@ impl Drop for Loader {
 
 impl Shared {
     fn stats(&self) -> Stats {
-        let batches = self.plan.whole_epoch();
+        let batches = self.plan.whole_epoch(0);
         let Setting { threads, depth } = self.setting();
         let (storage, warnings) = self.storage();
         self.totals.sum(Known {

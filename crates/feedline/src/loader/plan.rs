@@ -6,7 +6,7 @@ use feedline_pixels::Mode;
 
 use super::mix::MixPlan;
 use super::targets::{self, TargetPlan};
-use super::{machine, sequence};
+use super::{machine, sequence, windows};
 use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -14,8 +14,8 @@ use crate::field::{Carrier, Meaning, MemoryFormat};
 use crate::order::{Batches, Identity, Order, Sequence, digest};
 use crate::render::{ValueForm, not_for_numbers};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
-use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing};
-use crate::transform::ops::Grayscale;
+use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing, Sampler};
+use crate::transform::ops::{Grayscale, TokenWindow};
 use crate::transform::{BatchTransform, ImagePlan, Like, Transform};
 
 /// Bytes of remote data read ahead, unless a memory budget is set: two windows of a block shuffle.
@@ -42,12 +42,18 @@ pub(crate) enum Output {
     Bytes { field: usize, direct: bool },
     /// An n-d array field.
     Array { field: usize },
+    /// A window of tokens, or its targets: one token later.
+    Tokens { field: usize, skip: usize },
     /// A decoded image; see `Plan::pictures`.
     Image { field: usize },
     /// A target that moves with an image, or the drawn parameters; see `Views::targets` and `Views::params`.
     Target { field: usize },
     /// Height and width of an undecoded image.
     ImageSize { field: usize },
+    /// The length of a sample that is packed into a row.
+    PackedLength,
+    /// The row of a packed sample, counted in its batch.
+    PackedRow,
 }
 
 /// The columns made from one image field.
@@ -122,6 +128,7 @@ impl Plan {
                 plan.add_field(dataset, field, &schema.fields[field])?;
             }
         }
+        plan.add_packing()?;
         plan.add_targets(dataset)?;
         plan.add_params(dataset)?;
         plan.plan_mix()?;
@@ -216,9 +223,10 @@ impl Plan {
         Ok((order, self.batches(first)))
     }
 
-    /// Division of a whole epoch: its batches, and its dropped or repeated samples.
-    pub(crate) fn whole_epoch(&self) -> Batches {
-        self.batches(0).with_cuts_of(&self.sequence(), self.options.seed, 0)
+    /// Division of a whole epoch: its batches, and its dropped or repeated samples. Only rows of several samples make
+    /// epochs differ.
+    pub(crate) fn whole_epoch(&self, epoch: u64) -> Batches {
+        self.batches(0).with_cuts_of(&self.sequence(), self.options.seed, epoch)
     }
 
     /// Divides an epoch into batches of equal size, starting at position `first`.
@@ -232,6 +240,7 @@ impl Plan {
             rank: options.rank,
             world_size: options.world_size,
             cuts: None,
+            rows: None,
         }
     }
 
@@ -339,7 +348,51 @@ impl Plan {
     fn add_array(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
         // The element type belongs to the column; it is that of the first sample. Shapes may differ between samples.
         let dtype = first_dtype(dataset, field)?;
+        if let Some(window) = windows::of_field(&self.options, name) {
+            return self.add_tokens(field, name, dtype, window);
+        }
         self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
+        Ok(())
+    }
+
+    /// Adds what tells the rows of packed samples apart.
+    fn add_packing(&mut self) -> Result<()> {
+        let Some(Sampler::Packed { .. }) = &self.options.sampler else { return Ok(()) };
+        let refused = match &self.options {
+            options if options.on_error == OnError::Replace => {
+                Some("a substitute of another length does not fit")
+            }
+            options if options.repeats > 1 => Some("repeats are not packed"),
+            options if !options.batch_transforms.is_empty() => Some("packed samples are not mixed"),
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            return Err(Error::option("sampler", format!("Packed: {reason}")));
+        }
+        self.add(ColumnSpec::dense("packed.length", DType::I64, &[]), Output::PackedLength);
+        self.add(ColumnSpec::dense("packed.row", DType::I64, &[]), Output::PackedRow);
+        Ok(())
+    }
+
+    /// The length of a packed sample.
+    pub(crate) fn packed_length(&self, sample: u64) -> u64 {
+        match &self.current().sequence {
+            Sequence::Packed(packing) => packing.length(sample),
+            _ => 0,
+        }
+    }
+
+    /// Adds windows of tokens, and the same one token later if targets are wanted.
+    fn add_tokens(&mut self, field: usize, name: &str, dtype: DType, window: TokenWindow) -> Result<()> {
+        if !windows::are_tokens(dtype) {
+            let reason = format!("{name}: tokens are whole numbers, but these are {}", dtype.name());
+            return Err(Error::option("transforms", reason));
+        }
+        self.add(ColumnSpec::dense(name, DType::I64, &[window.size]), Output::Tokens { field, skip: 0 });
+        if window.targets {
+            let column = ColumnSpec::dense("targets", DType::I64, &[window.size]);
+            self.add(column, Output::Tokens { field, skip: 1 });
+        }
         Ok(())
     }
 
@@ -542,6 +595,7 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
         match all[find("transforms", name)?].kind {
             Kind::Image => {}
             Kind::Int => check_labels(name, &options.transforms[name])?,
+            Kind::Array => windows::check_list(name, &options.transforms[name])?,
             _ => return Err(Error::option("transforms", format!("'{name}' is not an image field"))),
         }
     }
@@ -594,7 +648,11 @@ pub(super) fn first_dtype(dataset: &Dataset, field: usize) -> Result<DType> {
 
 fn buffered_field(output: Output) -> Option<usize> {
     match output {
-        Output::Index | Output::Bytes { direct: true, .. } | Output::ImageSize { .. } => None,
+        Output::Index
+        | Output::PackedLength
+        | Output::PackedRow
+        | Output::Bytes { direct: true, .. }
+        | Output::ImageSize { .. } => None,
         Output::Int { field }
         | Output::Soft { field, .. }
         | Output::Float { field }
@@ -603,6 +661,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::Valid { field }
         | Output::Bytes { field, .. }
         | Output::Array { field }
+        | Output::Tokens { field, .. }
         | Output::Image { field }
         | Output::Target { field } => Some(field),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
-use crate::order::{Alias, Balanced, Buckets, Recipe, Sequence, digest};
+use crate::order::{Alias, Balanced, Buckets, Packing, Recipe, Sequence, digest};
 use crate::render::StoredImage;
 use crate::sample::{FieldSet, ImageMeta, Kind, SampleBuffer, Value};
 use crate::source::check_wanted;
@@ -64,6 +64,7 @@ pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Sequence>
             let bucket_of = bucket_numbers(dataset, field.as_deref(), sizes, options.on_error)?;
             Sequence::Bucketed(Arc::new(Buckets::new(&bucket_of, *shuffle)))
         }
+        Sampler::Packed { .. } => Sequence::Packed(Arc::new(packing(dataset, sampler)?)),
         Sampler::Indices { indices } => Sequence::Listed(indices.clone().into()),
         Sampler::PerEpoch { name, num_samples } => {
             Sequence::PerEpoch { name: name.as_str().into(), count: *num_samples }
@@ -97,6 +98,7 @@ pub(super) fn in_words(sequence: &Sequence, exact: &str) -> String {
         Sequence::Balanced { classes, .. } => format!("balanced over {} classes", classes.classes()),
         Sequence::Mixed(recipe) => format!("mix of {} data sets", recipe.lengths.len()),
         Sequence::Bucketed(buckets) => format!("buckets ({}) #{exact}", buckets.count()),
+        Sequence::Packed(_) => format!("packed rows #{exact}"),
         Sequence::Listed(_) => format!("list of indices #{exact}"),
         Sequence::PerEpoch { name, .. } => name.to_string(),
     }
@@ -112,6 +114,15 @@ pub(super) fn sampler_digest(options: &LoaderOptions) -> String {
         }
         Some(Sampler::Indices { indices }) => {
             digest(&indices.iter().flat_map(|i| i.to_le_bytes()).collect::<Vec<u8>>())
+        }
+        Some(Sampler::Packed { lengths, .. }) => {
+            let mut rest = options.sampler.clone();
+            if let Some(Sampler::Packed { lengths, .. }) = &mut rest {
+                lengths.clear();
+            }
+            let mut bytes = serde_json::to_vec(&rest).expect("samplers are plain data");
+            bytes.extend(lengths.iter().flat_map(|length| length.to_le_bytes()));
+            digest(&bytes)
         }
         other => digest(&serde_json::to_vec(other).expect("samplers are plain data")),
     }
@@ -206,6 +217,83 @@ fn mixed(length: u64, lengths: Vec<u64>, weights: &[f64], count: u64) -> Result<
         return Err(refuse(format!("data set {at} of the mixture is empty")));
     }
     Ok(Sequence::Mixed(Arc::new(Recipe { lengths, weights: weights.to_vec(), count })))
+}
+
+/// Samples with their lengths in tokens.
+fn packing(dataset: &Dataset, sampler: &Sampler) -> Result<Packing> {
+    let Sampler::Packed { max_tokens, lengths, field, patches, window, drop_long, shuffle } = sampler else {
+        unreachable!("asked for packing only")
+    };
+    if *max_tokens == 0 || *window == 0 {
+        return Err(refuse("Packed: max_tokens and window are at least 1"));
+    }
+    let mut found = match field {
+        Some(field) => field_lengths(dataset, field)?,
+        None if lengths.len() as u64 == dataset.len() => lengths.clone(),
+        None => return Err(refuse(format!("{} lengths for {} samples", lengths.len(), dataset.len()))),
+    };
+    for (field, side) in patches {
+        add_patches(dataset, field, *side, &mut found)?;
+    }
+    let long = found.iter().position(|length| length > max_tokens);
+    if let Some(long) = long.filter(|_| !drop_long) {
+        let length = found[long];
+        let reason = format!(
+            "sample {long} has {length} tokens, a row takes {max_tokens}; drop_long=True leaves such out"
+        );
+        return Err(refuse(reason));
+    }
+    let packing = Packing::new(found, *max_tokens, *window, *shuffle);
+    if packing.len() == 0 {
+        return Err(refuse(format!("no sample fits in a row of {max_tokens} tokens")));
+    }
+    Ok(packing)
+}
+
+/// Lengths that a field says: its own value, or the length of its array.
+fn field_lengths(dataset: &Dataset, field: &str) -> Result<Vec<u64>> {
+    let schema = dataset.schema();
+    let kind = schema.position(field).map(|at| (at, schema.fields[at].kind));
+    let at = match kind {
+        Some((_, Kind::Int)) => {
+            let bad = |at: usize| refuse(format!("sample {at}: a length in '{field}' is negative"));
+            let found = labels(dataset, field)?.into_iter().enumerate();
+            return found.map(|(at, length)| u64::try_from(length).map_err(|_| bad(at))).collect();
+        }
+        Some((at, Kind::Array)) => at,
+        _ => return Err(refuse(format!("there is no integer or array field '{field}' that says lengths"))),
+    };
+    let wanted = FieldSet::only(schema.fields.len(), [at]);
+    let mut buffer = SampleBuffer::new();
+    let mut length = |sample: u64| {
+        check_wanted()?;
+        if let Some((_, length)) = dataset.format().array_length(sample, at) {
+            return Ok(length);
+        }
+        dataset.read(sample, &wanted, &mut buffer).map_err(|e| e.seen_as(sample))?;
+        match buffer.value(at) {
+            Value::Array { shape, dimensions: 1.., .. } => Ok(shape[0]),
+            _ => Err(Error::sample(locate(dataset, sample), Stage::Read, format!("no '{field}'"))),
+        }
+    };
+    (0..dataset.len()).map(&mut length).collect()
+}
+
+/// Adds the patches of an image field: sizes come from the index if it has them, or from every image's header.
+fn add_patches(dataset: &Dataset, field: &str, side: u64, lengths: &mut [u64]) -> Result<()> {
+    if side == 0 {
+        return Err(refuse("Packed: a patch has a side of at least 1"));
+    }
+    let at = image_field(dataset, Some(field))?;
+    let wanted = FieldSet::only(dataset.schema().fields.len(), [at]);
+    let mut buffer = SampleBuffer::new();
+    for (sample, length) in lengths.iter_mut().enumerate() {
+        check_wanted()?;
+        let (height, width) = image_size(dataset, sample as u64, at, &wanted, &mut buffer)?;
+        let along = |pixels: u32| u64::from(pixels).div_ceil(side);
+        *length = length.saturating_add(along(height).saturating_mul(along(width)));
+    }
+    Ok(())
 }
 
 fn labels(dataset: &Dataset, field: &str) -> Result<Vec<i64>> {

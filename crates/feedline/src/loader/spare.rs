@@ -114,6 +114,7 @@ impl Spare {
                 rank: 0,
                 world_size: 1,
                 cuts: None,
+                rows: None,
             },
             epoch: whole.epoch,
             ahead: None,

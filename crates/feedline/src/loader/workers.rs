@@ -11,6 +11,7 @@ use super::mix::Member;
 use super::plan::{Output, Plan, Views};
 use super::stats::{Counters, Made, Watch, Work};
 use super::targets::{TargetRunner, put_params};
+use super::windows;
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
@@ -198,7 +199,7 @@ impl Worker {
     /// Tries to put `sample` into the row, and records the result there.
     fn attempt(&mut self, run: &EpochRun, sample: u64, position: u64, row: &mut RowMut<'_>) -> Fate {
         let key = run.key(sample, position);
-        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, key, row))) {
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, key, position, row))) {
             Ok(Ok(())) => {
                 row.done();
                 return Fate::Done;
@@ -215,7 +216,7 @@ impl Worker {
         fate
     }
 
-    fn make(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<()> {
+    fn make(&mut self, run: &EpochRun, key: SampleKey, position: u64, row: &mut RowMut<'_>) -> Result<()> {
         let sample = key.sample;
         let mut watch = Watch::start();
         let mut made = Made { sample, begun: watch.at() - run.loader_begun, ..Made::default() };
@@ -230,7 +231,12 @@ impl Worker {
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
             if !matches!(output, Output::Image { .. } | Output::Target { .. }) {
-                bytes += self.value(run, sample, row, column, *output)?;
+                bytes += match output {
+                    Output::PackedLength | Output::PackedRow => {
+                        put_packing(run, sample, position, row, column, *output)
+                    }
+                    _ => self.value(run, sample, row, column, *output)?,
+                };
             }
         }
         made.copy = watch.lap();
@@ -291,8 +297,13 @@ impl Worker {
                 put_bytes(run, &self.sample, field, row, column)?;
             }
             Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
+            Output::Tokens { field, skip } => {
+                windows::put(run, sample, &self.sample, field, skip, row, column)?;
+            }
             Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
-            Output::Image { .. } | Output::Target { .. } => unreachable!("pictures take their own way"),
+            Output::Image { .. } | Output::Target { .. } | Output::PackedLength | Output::PackedRow => {
+                unreachable!("pictures and packing take their own way")
+            }
         }
         Ok(0)
     }
@@ -669,6 +680,23 @@ fn put_array(
     copy_free(bytes, row, column)?;
     *row.ragged(column).1 = Shape::new(&shape[..*dimensions as usize]);
     Ok(())
+}
+
+/// Writes a packed sample's length or row; no bytes are read for it.
+fn put_packing(
+    run: &EpochRun,
+    sample: u64,
+    position: u64,
+    row: &mut RowMut<'_>,
+    column: usize,
+    output: Output,
+) -> u64 {
+    let number = match output {
+        Output::PackedLength => run.plan.packed_length(sample),
+        _ => run.batches.row_in_batch(row.batch(), position),
+    };
+    row.dense(column).copy_from_slice(&(number as i64).to_le_bytes());
+    0
 }
 
 pub(super) fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {

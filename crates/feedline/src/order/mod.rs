@@ -5,13 +5,14 @@
 //! `docs/order.md` explains to users what each order costs and how well it shuffles.
 //!
 //! Global batch `g` is positions `g·G .. (g+1)·G` with `G = batch_size × world_size` (with buckets: the `g`-th of the
-//! epoch's cuts); rank `r` gets the `r`-th of `world_size` equal slices. So the global sequence depends on `G` alone,
+//! epoch's cuts; with packing: rows instead of positions); rank `r` gets the `r`-th of `world_size` equal slices. So the global sequence depends on `G` alone,
 //! and a run may be resumed with another number of ranks as long as `G` stays the same.
 
 mod balanced;
 mod block;
 mod buckets;
 mod mix;
+mod packed;
 mod permutation;
 mod state;
 mod weighted;
@@ -24,6 +25,7 @@ use crate::random::Draw;
 pub(crate) use balanced::Balanced;
 pub(crate) use buckets::Buckets;
 pub(crate) use mix::Recipe;
+pub(crate) use packed::{Packing, Rows};
 use permutation::{Permutation, permuted};
 pub(crate) use state::digest;
 pub use state::{BadSamples, Identity, STATE_VERSION, State};
@@ -82,6 +84,8 @@ pub(crate) enum Sequence {
     Mixed(Arc<Recipe>),
     /// Batches of similar samples.
     Bucketed(Arc<Buckets>),
+    /// Rows of several samples.
+    Packed(Arc<Packing>),
     /// The user's own list, the same in every epoch.
     Listed(Arc<[u64]>),
     /// The user's own list, a new one in every epoch, passed when the epoch starts.
@@ -106,6 +110,7 @@ impl Sequence {
             | Sequence::PerEpoch { count, .. } => *count,
             Sequence::Mixed(recipe) => recipe.count,
             Sequence::Bucketed(buckets) => buckets.len(),
+            Sequence::Packed(packing) => packing.len(),
             Sequence::Listed(list) => list.len() as u64,
         }
     }
@@ -164,6 +169,7 @@ enum Way {
     Balanced(Arc<Balanced>),
     Mixed(mix::Mix),
     Bucketed(Arc<Buckets>),
+    Packed(Arc<Rows>),
     Listed(Arc<[u64]>),
 }
 
@@ -184,6 +190,7 @@ impl Order {
             Sequence::Balanced { classes, .. } => Way::Balanced(classes.clone()),
             Sequence::Mixed(recipe) => Way::Mixed(mix::Mix::new(recipe, seed, epoch)),
             Sequence::Bucketed(buckets) => Way::Bucketed(buckets.clone()),
+            Sequence::Packed(packing) => Way::Packed(packing.rows(seed, epoch)),
             Sequence::Listed(list) => Way::Listed(list.clone()),
             Sequence::PerEpoch { .. } => unreachable!("became a list when it was handed over"),
         };
@@ -207,6 +214,7 @@ impl Order {
             Way::Balanced(classes) => classes.at(seed, epoch, position),
             Way::Mixed(mix) => mix.at(position),
             Way::Bucketed(buckets) => buckets.at(seed, epoch, position),
+            Way::Packed(rows) => rows.at(position),
             Way::Listed(list) => list[position as usize],
         }
     }
@@ -274,18 +282,37 @@ pub(crate) struct Batches {
     pub(crate) world_size: u64,
     /// Global batches as (first position, length), if they are not consecutive.
     pub(crate) cuts: Option<Arc<[(u64, u64)]>>,
+    /// Rows of several samples: batches are then cut by rows, and `first` counts rows.
+    pub(crate) rows: Option<Arc<Rows>>,
 }
 
 impl Batches {
-    /// Cuts an epoch of a bucketed sequence; does nothing for others.
+    /// Cuts an epoch of a bucketed or packed sequence; does nothing for others.
     pub(crate) fn with_cuts_of(mut self, sequence: &Sequence, seed: u64, epoch: u64) -> Self {
+        if let Sequence::Packed(packing) = sequence {
+            self.rows = Some(packing.rows(seed, epoch));
+        }
         if let Sequence::Bucketed(buckets) = sequence {
             self.cuts = Some(buckets.cuts(self.global_size(), self.drop_last, seed, epoch).into());
         }
         self
     }
 
-    /// Samples per global batch.
+    /// What batches are made of: rows of several samples, or positions.
+    fn units(&self) -> u64 {
+        self.rows.as_ref().map_or(self.positions, |rows| rows.len())
+    }
+
+    /// The most samples of a batch on this rank.
+    pub(crate) fn largest(&self) -> u64 {
+        if self.rows.is_none() {
+            return self.batch_size;
+        }
+        let size = |range: Range<u64>| range.end - range.start;
+        (0..self.count()).map(|number| size(self.range(number))).max().unwrap_or(1).max(1)
+    }
+
+    /// Samples per global batch; rows, if rows have several samples.
     pub(crate) fn global_size(&self) -> u64 {
         self.batch_size * self.world_size
     }
@@ -295,7 +322,7 @@ impl Batches {
         if let Some(cuts) = &self.cuts {
             return (cuts.len() as u64).saturating_sub(self.first / self.global_size());
         }
-        let left = self.positions.saturating_sub(self.first);
+        let left = self.units().saturating_sub(self.first);
         if self.drop_last { left / self.global_size() } else { left.div_ceil(self.global_size()) }
     }
 
@@ -305,7 +332,7 @@ impl Batches {
             return cuts[(self.first / self.global_size() + number) as usize];
         }
         let start = self.first + number * self.global_size();
-        (start, self.global_size().min(self.positions - start))
+        (start, self.global_size().min(self.units() - start))
     }
 
     /// Number of samples that `drop_last` leaves out of the epoch.
@@ -313,8 +340,11 @@ impl Batches {
         if let Some(cuts) = &self.cuts {
             return self.positions - cuts.iter().map(|(_, length)| length).sum::<u64>();
         }
-        let left = self.positions.saturating_sub(self.first);
-        if self.drop_last { left % self.global_size() } else { 0 }
+        let left = self.units().saturating_sub(self.first);
+        let dropped = if self.drop_last { left % self.global_size() } else { 0 };
+        let Some(rows) = &self.rows else { return dropped };
+        let positions = rows.positions(&(rows.len() - dropped..rows.len()));
+        positions.end - positions.start
     }
 
     /// Number of samples that a second rank gets as well, because a global batch has fewer samples than there are ranks
@@ -324,16 +354,28 @@ impl Batches {
         if let Some(cuts) = &self.cuts {
             return cuts.iter().map(|(_, length)| missing(*length)).sum();
         }
-        match self.positions.saturating_sub(self.first) % self.global_size() {
+        match self.units().saturating_sub(self.first) % self.global_size() {
             0 => 0,
             _ if self.drop_last => 0,
             rest => missing(rest),
         }
     }
 
-    /// Positions of batch `number` on this rank. If a global batch has fewer samples than there are ranks, its samples
-    /// are given out again from its beginning: see [`padded`](Self::padded).
+    /// Positions of batch `number` on this rank.
     pub(crate) fn range(&self, number: u64) -> Range<u64> {
+        let units = self.unit_range(number);
+        self.rows.as_ref().map_or(units.clone(), |rows| rows.positions(&units))
+    }
+
+    /// The row of a position, counted from the first row of its batch on this rank.
+    pub(crate) fn row_in_batch(&self, number: u64, position: u64) -> u64 {
+        let row = self.rows.as_ref().map_or(position, |rows| rows.row_of(position));
+        row - self.unit_range(number).start
+    }
+
+    /// Rows or positions of batch `number` on this rank. If a global batch has fewer samples than there are ranks, its samples
+    /// are given out again from its beginning: see [`padded`](Self::padded).
+    fn unit_range(&self, number: u64) -> Range<u64> {
         let (start, size) = self.cut(number);
         // A short batch is divided evenly; the first ranks get one more, and every rank at least one.
         let (share, extra) = (size / self.world_size, size % self.world_size);

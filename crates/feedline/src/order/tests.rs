@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn uniform(positions: u64, batch_size: u64, world_size: u64, drop_last: bool) -> Batches {
-    Batches { positions, first: 0, batch_size, drop_last, rank: 0, world_size, cuts: None }
+    Batches { positions, first: 0, batch_size, drop_last, rank: 0, world_size, cuts: None, rows: None }
 }
 
 /// Global batches without the padding: what all ranks together get, in rank order.

@@ -26,6 +26,7 @@ mod pixel;
 mod plan;
 mod policy;
 mod program;
+mod tokens;
 
 use feedline_pixels::Filter;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,7 @@ pub mod ops {
         AugMix, AutoAugment, AutoAugmentPolicy, Compose, Dialect, RandAugment, RandomApply, RandomChoice,
         RandomOrder, Schedule, SomeOf, ThreeAugment, TrivialAugmentWide, Yoked,
     };
+    pub use super::tokens::{TokenWindow, WindowPolicy};
 }
 
 use ops::*;
@@ -305,6 +307,8 @@ list_of_ops! {
     RGBToMagno,
     /// Sets another label for chosen samples, as in FFCV.
     ReplaceLabel,
+    /// Cuts windows out of a stream of tokens.
+    TokenWindow,
     /// Applies several, one after the other.
     Compose,
     /// Applies several, one after the other, or none of them.
@@ -338,6 +342,11 @@ impl Transform {
             Transform::Schedule(schedule) => Compose { transforms: schedule.at(epoch).to_vec() }.into(),
             other => other.clone(),
         }
+    }
+
+    /// Checks the parameters alone.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.op().check()
     }
 
     /// The epochs at which it changes.

@@ -20,6 +20,7 @@ mod spec;
 mod temporal;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod write;
 
 use std::borrow::Cow;
@@ -40,7 +41,9 @@ use super::lru_cache::LruCache;
 use super::open_objects::OpenObjects;
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
-use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
+use crate::sample::{
+    DType, Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema,
+};
 use crate::source::{Source, Target, changed, to_usize};
 
 /// How to detect and open LitData folders.
@@ -603,6 +606,15 @@ impl crate::format::Index for LitData {
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
         self.row_integer(sample, field)
     }
+
+    fn array_length(&self, sample: u64, _field: usize) -> Option<(DType, u64)> {
+        let (dtype, _, range) = self.tokens(sample)?;
+        Some((dtype, (range.end - range.start) / dtype.size() as u64))
+    }
+
+    fn read_elements(&self, sample: u64, _field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        self.read_tokens(sample, first, into)
+    }
 }
 
 impl crate::format::Extents for LitData {
@@ -624,5 +636,12 @@ impl crate::format::Extents for LitData {
             Ok(Chunk { whole: false, layout: Layout::Rows(_) }) => self.row_extents(sample, fields, out),
             _ => {}
         }
+    }
+
+    fn element_extents(&self, sample: u64, _field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        let plain = self
+            .token_range(sample, &elements)
+            .filter(|(number, _)| self.chunk(*number).is_ok_and(|chunk| !chunk.whole));
+        out.extend(plain.map(|(number, range)| Extent { object: number as u32, range }));
     }
 }

@@ -1,11 +1,12 @@
 //! Several sets, one after the other.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
 /// Several sets with the same fields, one after the other.
@@ -119,6 +120,16 @@ impl Index for Concatenated {
         let (piece, sample) = self.piece(sample).ok()?;
         piece.format.int_value(sample, field)
     }
+
+    fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
+        let (piece, sample) = self.piece(sample).ok()?;
+        piece.format.array_length(sample, field)
+    }
+
+    fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        let (piece, sample) = self.piece(sample)?;
+        piece.format.read_elements(sample, field, first, into)
+    }
 }
 
 impl Extents for Concatenated {
@@ -157,6 +168,15 @@ impl Extents for Concatenated {
         let Ok((piece, sample)) = self.piece(sample) else { return };
         let before = out.len();
         piece.format.extents(sample, fields, out);
+        for extent in &mut out[before..] {
+            extent.object += piece.objects;
+        }
+    }
+
+    fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        let Ok((piece, sample)) = self.piece(sample) else { return };
+        let before = out.len();
+        piece.format.element_extents(sample, field, elements, out);
         for extent in &mut out[before..] {
             extent.object += piece.objects;
         }

@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
 /// The local copy of a data set: empty until it is complete.
@@ -103,6 +104,14 @@ impl Index for Copied {
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
         self.nearest().int_value(sample, field)
     }
+
+    fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
+        self.source.array_length(sample, field)
+    }
+
+    fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        self.source.read_elements(sample, field, first, into)
+    }
 }
 
 /// The objects are always the source's, so that a plan made before the copy was complete stays valid. After that
@@ -132,5 +141,9 @@ impl Extents for Copied {
         if self.copy.get().is_none() {
             self.source.extents(sample, fields, out);
         }
+    }
+
+    fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        self.source.element_extents(sample, field, elements, out);
     }
 }

@@ -1,11 +1,12 @@
 //! Other numbers for the same classes, so that several sets can share one list of names.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema, Value};
+use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema, Value};
 use crate::source::{Seen, Source};
 
 /// A set whose classes have other numbers.
@@ -95,6 +96,14 @@ impl Index for Relabelled {
         let old = self.behind.int_value(sample, field)?;
         Some(if field == self.field { self.number(old) } else { old })
     }
+
+    fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
+        self.behind.array_length(sample, field)
+    }
+
+    fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        self.behind.read_elements(sample, field, first, into)
+    }
 }
 
 impl Extents for Relabelled {
@@ -120,5 +129,9 @@ impl Extents for Relabelled {
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         self.behind.extents(sample, fields, out);
+    }
+
+    fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        self.behind.element_extents(sample, field, elements, out);
     }
 }

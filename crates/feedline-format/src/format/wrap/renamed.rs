@@ -1,11 +1,12 @@
 //! Renamed and fewer fields.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
 /// Selected and renamed fields. Each has one or more candidates in the wrapped set; the first that a sample has is
@@ -102,6 +103,18 @@ impl Index for Renamed {
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
         self.candidates[field].iter().find_map(|c| self.behind.int_value(sample, *c))
     }
+
+    fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
+        self.candidates[field].iter().find_map(|c| self.behind.array_length(sample, *c))
+    }
+
+    fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        let present = self.candidates[field].iter().find(|c| self.behind.array_length(sample, **c).is_some());
+        match present {
+            Some(candidate) => self.behind.read_elements(sample, *candidate, first, into),
+            None => Err(Error::data(self.locate(sample), "the field is missing")),
+        }
+    }
 }
 
 impl Extents for Renamed {
@@ -127,5 +140,12 @@ impl Extents for Renamed {
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         self.behind.extents(sample, &self.wanted(fields), out);
+    }
+
+    fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        let present = self.candidates[field].iter().find(|c| self.behind.array_length(sample, **c).is_some());
+        if let Some(candidate) = present {
+            self.behind.element_extents(sample, *candidate, elements, out);
+        }
     }
 }

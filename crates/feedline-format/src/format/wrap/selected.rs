@@ -1,11 +1,12 @@
 //! A selection of samples.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
-use crate::sample::{Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
+use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
 use crate::source::{Seen, Source};
 
 /// Some samples of a set, in a given order; a sample may occur more than once.
@@ -99,6 +100,14 @@ impl Index for Selected {
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
         self.behind.int_value(self.index(sample).ok()?, field)
     }
+
+    fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
+        self.behind.array_length(self.index(sample).ok()?, field)
+    }
+
+    fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
+        self.behind.read_elements(self.index(sample)?, field, first, into)
+    }
 }
 
 impl Extents for Selected {
@@ -127,6 +136,12 @@ impl Extents for Selected {
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         if let Ok(index) = self.index(sample) {
             self.behind.extents(index, fields, out);
+        }
+    }
+
+    fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
+        if let Ok(index) = self.index(sample) {
+            self.behind.element_extents(index, field, elements, out);
         }
     }
 }
