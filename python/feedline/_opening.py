@@ -59,8 +59,8 @@ def open(  # noqa: A001 - the public contract names it so
 
     `{"image": "images/", "mask": "masks/"}` joins files of the same name in parallel folders; files without a partner
     are left out with a warning. With `annotations`, images of a folder get the `boxes` and `label` of their objects:
-    COCO's file (`"instances.json"`; boxes as corners), a folder of Pascal VOC's `.xml` (corners), or one of YOLO's
-    `.txt` (centre and size, as shares: `T.Boxes("cxcywh", normalized=True)`).
+    COCO's file (`"instances.json"`; boxes as corners, segmentations as `masks`), a folder of Pascal VOC's `.xml`
+    (corners), or one of YOLO's `.txt` (centre and size, as shares: `T.Boxes("cxcywh", normalized=True)`).
 
     Some formats have more options. `split` selects one of several parts (`train`, `test`). Fields that are Python
     pickles are refused unless `allow_pickle` is set, since reading one can run any code; `ds[i]` then unpickles them, a

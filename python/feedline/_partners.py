@@ -45,7 +45,7 @@ def by_stem(parts: Mapping[str, Uri], picked: Any, storage: str) -> _feedline.Da
 
 
 def annotated(images: Any, annotations: Uri, picked: Any, storage: str) -> _feedline.Dataset:
-    """Images of a folder with their boxes: COCO's file, or a folder of Pascal VOC or YOLO files."""
+    """Images of a folder with their boxes: COCO's file (with masks), or a folder of Pascal VOC or YOLO files."""
     folder = Path(local_text("uri", images))
     place = Path(local_text("annotations", annotations))
     if not folder.is_dir():
@@ -65,7 +65,8 @@ def annotated(images: Any, annotations: Uri, picked: Any, storage: str) -> _feed
             raise DataError(f"annotations: {place}: neither Pascal VOC's .xml nor YOLO's .txt in it")
     if not rows:
         raise DataError(f"annotations: no file of {place} belongs to an image in {folder}")
-    return in_memory(rows, picked, {"root": None}, {"image": "image"}, storage, classes)
+    schema = {"image": "image", "masks": "json"} if "masks" in rows[0] else {"image": "image"}
+    return in_memory(rows, picked, {"root": None}, schema, storage, classes)
 
 
 def _named_files(name: str, place: Uri) -> dict[str, str]:
@@ -146,9 +147,10 @@ def _coco(folder: Path, file: Path) -> tuple[list[dict[str, Any]], list[str] | N
     missing = [row["image"] for row in rows if not Path(row["image"]).is_file()]
     _report(f"are named in {file} and not there", missing)
     gone = set(missing)
-    points = any("keypoints" in row for row in rows)
-    for row in rows if points else ():
-        row.setdefault("keypoints", np.zeros((0, 1, 3), np.float32))
+    for name, empty in (("keypoints", np.zeros((0, 1, 3), np.float32)), ("masks", [])):
+        if any(name in row for row in rows):
+            for row in rows:
+                row.setdefault(name, empty)
     return [row for row in rows if row["image"] not in gone], classes or None
 
 
@@ -167,6 +169,8 @@ def _coco_row(
         row["keypoints"] = np.array([annotation["keypoints"] for annotation in found], np.float32).reshape(
             len(found), -1, 3
         )
+    if any(annotation.get("segmentation") for annotation in found):
+        row["masks"] = [annotation.get("segmentation") or [] for annotation in found]
     return row
 
 

@@ -106,6 +106,77 @@ def test_targets_come_for_every_view(pack: Any) -> None:
     assert {"boxes.big", "boxes.small", "ids.big", "ids.small"} <= batch.keys()
 
 
+@pytest.mark.parametrize("image", ["jpeg", "dct", "compact", "yuv420", "rgb"])
+def test_views_of_every_kind_of_pack_are_cut_from_one_decoding(tmp_path: Any, image: Any) -> None:
+    """Small crops, far from each other or not, turned by EXIF or not: each view is what it is alone."""
+    rng = np.random.default_rng(8)
+    rows = []
+    for number in range(6):
+        photo = Image.fromarray(rng.integers(0, 255, (20, 26, 3), dtype=np.uint8)).resize((208, 160))
+        turned, stream = Image.Exif(), io.BytesIO()
+        turned[0x112] = (1, 6, 3, 8, 5, 2)[number]
+        photo.save(stream, "JPEG", quality=90, exif=turned)
+        rows.append({"image": stream.getvalue()})
+    ds = fl.pack(rows, tmp_path / "pack", schema={"image": "image"}, image=image, progress=False)
+    views = {
+        "a": [T.RandomResizedCrop(32, (0.02, 0.1))],
+        "b": [T.RandomResizedCrop(24, (0.02, 0.1)), T.RandomHorizontalFlip()],
+        "c": [T.RandomCrop(40), T.ColorJitter(0.4)],
+        "d": [T.CenterCrop((300, 20))],
+    }
+    more = {"fields": ["image"], "dtype": "uint8", "batch_size": 6, "return_params": True}
+    (batch,) = batches(ds, transforms={"image": views}, **more)
+    (whole,) = batches(ds, transforms={"image": {**views, "e": []}}, **more, collate="list")
+    for row in range(6):
+        full = torch.from_numpy(np.asarray(whole["image"]["e"][row]))
+        for view in views:
+            again = T.replay(batch[f"image.params.{view}"][row], full)
+            assert (again.numpy() == batch["image"][view][row]).all(), (row, view)
+
+
+def test_values_of_boxes_follow_the_boxes_of_their_view(pack: Any) -> None:
+    """Views drop different boxes: labels and masks of each go with its own."""
+    views = {"a": [T.CenterCrop(40)], "b": [T.CenterCrop((16, 16))], "c": [T.Pad(4)]}
+    (batch, *_) = batches(pack, transforms={"image": views}, targets=TARGETS, fields=FIELDS, shuffle=False)
+    counts = []
+    for row, index in enumerate(batch["index"]):
+        whole = pack[int(index)]
+        for view in views:
+            boxes, ids, masks = (batch[f"{name}.{view}"][row] for name in ("boxes", "ids", "masks"))
+            assert len(boxes) == len(ids) == len(masks)
+            for number, plane in zip(ids, masks, strict=True):
+                # The mask is that of its own object, moved alone.
+                own = whole["masks"][int(number) - 100 * int(index)]
+                image = np.zeros((40, 48, 3), np.uint8)
+                alone = T.apply(views[view], image, mask=own, targets={"mask": T.Mask(dtype="uint8")})[1]
+                assert (plane == alone).all(), (index, view, number)
+            counts.append(len(boxes))
+    assert len(set(counts)) > 1
+
+
+def test_two_kinds_of_boxes_have_values_of_their_own() -> None:
+    image = np.zeros((20, 20, 3), np.uint8)
+    row = {"image": image, "near": np.array([[0, 0, 7, 7], [13, 13, 19, 19]]), "far": np.array([[13, 0, 19, 7]])}
+    row |= {"name": np.array([1, 2]), "code": np.array([7]), "masks": np.zeros((2, 20, 20), np.uint8)}
+    row["masks"][1] = 5
+    ds = fl.open([row], schema={"image": "image"})
+    targets = {"near": T.Boxes(labels=["name", "masks"]), "far": T.Boxes(labels="code"), "masks": T.Mask(dtype="uint8")}
+    crop = [T.Pad((0, 0, 8, 8)), T.RandomCrop(28), T.CenterCrop((28, 28))]
+    plain = {"transforms": crop, "output": "numpy"}
+    batch = next(iter(fl.Loader(ds, targets=targets, **plain)))
+    assert batch["name"][0].tolist() == [1, 2]
+    assert batch["code"][0].tolist() == [7]
+    cut = next(iter(fl.Loader(ds, targets=targets, output="numpy", transforms=[T.CenterCrop((4, 4)), T.Resize(8)])))
+    assert [len(cut[name][0]) for name in ("near", "name", "masks", "far", "code")] == [0, 0, 0, 0, 0]
+    right = next(
+        iter(fl.Loader(ds, targets=targets, output="numpy", transforms=[T.RandomHorizontalFlip(1.0), T.Pad(2)]))
+    )
+    assert right["masks"][0][:, 5, 5].tolist() == [0, 5]
+    both = {**targets, "far": T.Boxes(labels=["code", "name"])}
+    with pytest.raises(fl.Error, match="both far and near name it"):
+        fl.Loader(ds, targets=both, **plain)
+
+
 def test_multicrop_makes_views(pack: Any) -> None:
     crops = T.MultiCrop((32, 16), (2, 3), ops=[T.RandomHorizontalFlip()])
     batch = batches(pack, transforms=crops)[0]
@@ -297,8 +368,48 @@ MOSAIC: dict[str, Any] = {
     "batch_transforms": [T.Mosaic(p=0.7)],
     "targets": TARGETS,
     "fields": FIELDS,
-    "transforms": [T.RandomResizedCrop(32)],
+    "transforms": {"image": {"a": [T.RandomResizedCrop(32)], "b": [T.RandomResizedCrop(24), T.RandomRotation(20)]}},
+    "return_params": True,
 }
+PASTE: dict[str, Any] = {**MOSAIC, "batch_transforms": [T.CopyPaste(p=0.7)], "transforms": [T.RandomResizedCrop(32)]}
+
+
+def joined(ranks: list[dict[str, Any]], name: str) -> Any:
+    """A column of all ranks' batches together, as plain data."""
+    values = [rank[name] for rank in ranks]
+    if isinstance(values[0], dict):
+        return {view: np.concatenate([value[view] for value in values]) for view in values[0]}
+    if isinstance(values[0], fl.Ragged):
+        return [one.tolist() for value in values for one in value.tolist()]
+    return np.concatenate(values) if isinstance(values[0], np.ndarray) else [one for value in values for one in value]
+
+
+def same_over_ranks(whole: dict[str, Any], ranks: list[dict[str, Any]]) -> bool:
+    return whole.keys() == ranks[0].keys() and all(same(joined([whole], name), joined(ranks, name)) for name in whole)
+
+
+@pytest.mark.parametrize("more", [EVERYTHING, MOSAIC, PASTE], ids=["everything", "mosaic", "paste"])
+def test_any_batch_resumes_on_any_number_of_ranks(pack: Any, more: dict[str, Any]) -> None:
+    """A state of one rank, loaded by four, and one of four loaded by two: masks, boxes, views, parameters, mixed."""
+    whole = batches(pack, **{**more, "batch_size": 16})
+
+    def ranks(world: int, state: Any) -> list[list[dict[str, Any]]]:
+        parts = []
+        for rank in range(world):
+            loader = fl.Loader(pack, **knobs(**{**more, "batch_size": 16 // world}, rank=rank, world_size=world))
+            loader.load_state_dict(state)
+            parts.append(list(loader))
+        return [list(batch) for batch in zip(*parts, strict=True)]
+
+    for first, second in ((1, 4), (4, 2)):
+        loader = fl.Loader(pack, **knobs(**{**more, "batch_size": 16 // first}, rank=first - 1, world_size=first))
+        loader.set_epoch(1)
+        iterator = iter(loader)
+        for number in range(1, len(whole)):
+            next(iterator)
+            rest = ranks(second, json.loads(json.dumps(loader.state_dict())))
+            assert len(rest) == len(whole) - number
+            assert all(same_over_ranks(one, other) for one, other in zip(whole[number:], rest, strict=True))
 
 
 @pytest.mark.parametrize("more", [EVERYTHING, PLAIN_MIX, MOSAIC], ids=["everything", "mix", "mosaic"])

@@ -43,6 +43,7 @@ const KERNELS: Table = &[
     ("geometry", &["resize", "view"]),
     ("normalize", &["cpu", "view"]),
     ("orient", &["room", "view"]),
+    ("outline", &["room", "view"]),
     ("warp", &["cpu", "view"]),
     ("sharpen", &["colour", "cpu", "view"]),
     ("histogram", &["colour", "cpu", "point", "view"]),

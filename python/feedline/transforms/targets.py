@@ -28,7 +28,8 @@ class Mask(Target):
     """A number per pixel: classes, or numbers of instances. Moved with the image, never blended.
 
     A palette PNG gives its indices, grey PNG and TIFF their 8 or 16 bits; arrays of integers are used unchanged.
-    An array of three dimensions is a stack: one mask per instance. `fill` is used where there is no image.
+    An array of three dimensions is a stack: one mask per instance; a JSON list of COCO's polygons or run lengths is
+    drawn as one. `fill` is used where there is no image.
     The batch has `[B, H, W]` of `dtype`; a stack is ragged. If the data set has several images, `of` names the one
     that it moves with.
 

@@ -88,6 +88,18 @@ impl Field {
     }
 }
 
+/// The offsets of an elastic field of this size, along x and along y, in pixels.
+pub fn elastic_offsets(
+    size: Size,
+    alpha: (f32, f32),
+    sigma: (f32, f32),
+    seed: u64,
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    let mut field = Field::default();
+    field.make(CpuLevel::detect(), size, alpha, sigma, seed)?;
+    Ok((field.x, field.y))
+}
+
 fn weights(sigma: f32, radius: u32) -> Vec<f32> {
     let one = |distance: u32| (-0.5 * (f64::from(distance) / f64::from(sigma).max(1e-3)).powi(2)).exp();
     let sum = one(0) + 2.0 * (1..=radius).map(one).sum::<f64>();

@@ -12,6 +12,7 @@ use crate::warp::{self, Map};
 use crate::{CpuLevel, ImageMut, ImageRef, Result, Size, WarpFilter};
 
 pub(crate) use field::Field;
+pub use field::elastic_offsets;
 
 /// Content outside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

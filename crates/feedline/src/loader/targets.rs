@@ -1,6 +1,8 @@
 //! Fields that move with an image: their columns, and how each row is filled.
 
-use feedline_pixels::{Size, fit};
+use std::collections::BTreeMap;
+
+use feedline_pixels::{ImageRef, PixelLayout, PolygonFiller, Size, fit};
 
 use super::plan::{Output, Plan, Views, first_dtype};
 use super::workers::{EpochRun, decode_error, missing};
@@ -8,10 +10,10 @@ use crate::batch::{ColumnSpec, Layout, Room, RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result, Stage};
 use crate::field::{FieldSpec, ImageEncoding, Kind, Meaning};
-use crate::render::{LabelRunner, Labels, array_numbers, label_type, plane};
+use crate::render::{LabelRunner, Labels, Outline, array_numbers, label_type, plane, read_outlines};
 use crate::sample::{DType, FieldSet, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions};
-use crate::transform::{Boxes, Mover, Program, Role, read_boxes, refusal, write_box};
+use crate::transform::{Boxes, Mover, Program, Role, Target, read_boxes, refusal, write_box};
 
 /// One target of one view.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +23,8 @@ pub(crate) struct TargetPlan {
     pub(super) view: usize,
     pub(super) column: usize,
     pub(super) kind: TargetKind,
-    /// Whether it has one value per box and drops those of dropped boxes.
-    pub(super) follows_boxes: bool,
+    /// The column of the boxes that it has one value for each of: it drops those of dropped boxes.
+    pub(super) follows: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -81,18 +83,20 @@ impl Plan {
         // Boxes first: other targets drop what belongs to dropped boxes.
         let mut ordered: Vec<_> = targets.iter().collect();
         ordered.sort_by_key(|(_, target)| !matches!(target.role, Role::Boxes(_)));
-        let per_box = |name: &str| {
-            targets
-                .values()
-                .any(|target| matches!(&target.role, Role::Boxes(b) if b.labels.iter().any(|l| l == name)))
-        };
         for (name, target) in ordered {
             let picture = self.picture_of(dataset, name, target.of.as_deref())?;
+            let boxes = boxes_of(&targets, name)?;
             for view in 0..self.pictures[picture].outputs.len() {
-                self.add_target(dataset, picture, view, name, &target.role, per_box(name))?;
-                if let Role::Boxes(boxes) = &target.role {
-                    for label in boxes.labels.iter().filter(|label| !targets.contains_key(*label)) {
-                        self.add_label(dataset, picture, view, label)?;
+                let follows = boxes.and_then(|boxes| {
+                    let column = self.view_name(dataset, picture, view, boxes);
+                    self.columns.iter().position(|spec| spec.name == column)
+                });
+                let own = self.columns.len();
+                self.add_target(dataset, picture, view, name, &target.role, follows)?;
+                if let Role::Boxes(rules) = &target.role {
+                    for label in rules.labels.iter().filter(|label| !targets.contains_key(*label)) {
+                        boxes_of(&targets, label)?;
+                        self.add_label(dataset, picture, view, label, own)?;
                     }
                 }
             }
@@ -178,7 +182,7 @@ impl Plan {
         view: usize,
         name: &str,
         role: &Role,
-        follows_boxes: bool,
+        follows: Option<usize>,
     ) -> Result<()> {
         let field = position(dataset, name);
         let column = self.view_name(dataset, picture, view, name);
@@ -189,7 +193,8 @@ impl Plan {
                 let stack = match kind {
                     Kind::Image => false,
                     Kind::Array => first_dimensions(dataset, field)? == 3,
-                    _ => return Err(refuse(name, "a mask is an image or an array")),
+                    Kind::Json => true,
+                    _ => return Err(refuse(name, "a mask is an image, an array or a list of outlines")),
                 };
                 let size = self.images[self.pictures[picture].outputs[view].1].output();
                 let spec = match size {
@@ -209,12 +214,19 @@ impl Plan {
         self.push_target(
             picture,
             spec,
-            TargetPlan { field, view, column: self.columns.len(), kind, follows_boxes },
+            TargetPlan { field, view, column: self.columns.len(), kind, follows },
         );
         Ok(())
     }
 
-    fn add_label(&mut self, dataset: &Dataset, picture: usize, view: usize, name: &str) -> Result<()> {
+    fn add_label(
+        &mut self,
+        dataset: &Dataset,
+        picture: usize,
+        view: usize,
+        name: &str,
+        boxes: usize,
+    ) -> Result<()> {
         let field = position(dataset, name);
         check_numbers(dataset, field, name)?;
         let dtype = match dataset.schema().fields[field].kind {
@@ -224,7 +236,7 @@ impl Plan {
         let spec =
             ColumnSpec::ragged(self.view_name(dataset, picture, view, name), dtype, true, Meaning::Numbers);
         let (column, kind) = (self.columns.len(), TargetKind::PerBox(dtype));
-        self.push_target(picture, spec, TargetPlan { field, view, column, kind, follows_boxes: true });
+        self.push_target(picture, spec, TargetPlan { field, view, column, kind, follows: Some(boxes) });
         Ok(())
     }
 
@@ -232,6 +244,21 @@ impl Plan {
         let field = target.field;
         self.pictures[picture].targets.push(target);
         self.add(spec, Output::Target { field });
+    }
+}
+
+/// The boxes that name this field as a value of each.
+fn boxes_of<'a>(targets: &'a BTreeMap<String, Target>, field: &str) -> Result<Option<&'a str>> {
+    let names =
+        |target: &Target| matches!(&target.role, Role::Boxes(b) if b.labels.iter().any(|l| l == field));
+    let mut found = targets.iter().filter(|(_, target)| names(target)).map(|(name, _)| name.as_str());
+    let (first, second) = (found.next(), found.next());
+    match second {
+        None => Ok(first),
+        Some(second) => {
+            let first = first.unwrap_or_default();
+            Err(refuse(field, format!("both {first} and {second} name it in their labels")))
+        }
     }
 }
 
@@ -342,9 +369,10 @@ fn flatten(json: &serde_json::Value, depth: usize, into: &mut Numbers) -> Result
 pub(super) struct TargetRunner {
     labels: LabelRunner,
     mover: Mover,
-    /// Indices of the last boxes that remain, and the number there was.
-    kept: (Vec<usize>, usize),
+    /// For every column of boxes: the indices of those that remain of the sample's, and the number there was.
+    kept: BTreeMap<usize, (Vec<usize>, usize)>,
     plane: Vec<u8>,
+    polygons: PolygonFiller,
 }
 
 impl TargetRunner {
@@ -352,8 +380,9 @@ impl TargetRunner {
         TargetRunner {
             labels: LabelRunner::new(max_pixels),
             mover: Mover::default(),
-            kept: (Vec::new(), 0),
+            kept: BTreeMap::new(),
             plane: Vec::new(),
+            polygons: PolygonFiller::default(),
         }
     }
 
@@ -435,20 +464,14 @@ impl TargetRunner {
         target: &TargetPlan,
         (fill, dtype): (i64, DType),
     ) -> Result<(Vec<u8>, Vec<u64>), String> {
-        let Value::Array { dtype: stored, dimensions: 3, shape, bytes } = buffer.value(target.field) else {
-            return Err("a stack of masks has three dimensions: masks, rows, columns".to_owned());
-        };
-        let (count, rows, columns) = (shape[0] as usize, shape[1], shape[2]);
-        let chosen = self.chosen(target, count)?;
-        let bytes = buffer.bytes(bytes);
-        let each = (rows * columns) as usize * stored.size();
+        let stack = Stack::of(buffer, target.field)?;
+        let chosen = self.chosen(target, stack.count())?;
         let kind = label_type(dtype);
         let length = program.output.area() as usize * kind.bytes();
         let mut out = Vec::new();
-        fit(&mut out, length * chosen.len(), 0).map_err(|e| e.to_string())?;
+        fit(&mut out, length.saturating_mul(chosen.len()), 0).map_err(|e| e.to_string())?;
         for (number, out) in chosen.iter().zip(out.chunks_exact_mut(length.max(1))) {
-            let part = &bytes[number * each..(number + 1) * each];
-            let found = plane(*stored, part, (rows, columns), &mut self.plane)?;
+            let found = stack.plane(*number, image, &mut self.polygons, &mut self.plane)?;
             self.labels.run(found, image, program, (fill, kind), out).map_err(|e| e.to_string())?;
         }
         let Size { width, height } = program.output;
@@ -457,10 +480,8 @@ impl TargetRunner {
 
     /// Indices of the values that are kept out of `count`.
     fn chosen(&self, target: &TargetPlan, count: usize) -> Result<Vec<usize>, String> {
-        if !target.follows_boxes {
-            return Ok((0..count).collect());
-        }
-        let (kept, boxes) = &self.kept;
+        let Some(boxes) = target.follows else { return Ok((0..count).collect()) };
+        let (kept, boxes) = self.kept.get(&boxes).ok_or("its boxes were not read before it")?;
         if *boxes != count {
             return Err(format!("{count} values for {boxes} boxes"));
         }
@@ -496,7 +517,7 @@ impl TargetRunner {
     ) -> Result<Vec<f32>, String> {
         let given = read_all(buffer, target.field, rules, image)?;
         let kept = self.mover.boxes(program, image, rules, &given).map_err(|e| e.to_string())?;
-        self.kept = (kept.iter().map(|kept| kept.number).collect(), given.len());
+        self.kept.insert(target.column, (kept.iter().map(|kept| kept.number).collect(), given.len()));
         let written = kept.iter().flat_map(|kept| write_box(rules, kept.corners, program.output));
         Ok(written.map(|value| value as f32).collect())
     }
@@ -572,6 +593,52 @@ fn read_all(
         return Err(format!("boxes have shape [n, 4], not {:?}", found.shape));
     }
     Ok(found.values.as_chunks::<4>().0.iter().map(|four| read_boxes(rules, *four, image)).collect())
+}
+
+/// One mask per object: planes of an array, or outlines.
+enum Stack<'a> {
+    Planes { dtype: DType, shape: [u64; 3], bytes: &'a [u8] },
+    Outlines(Vec<Outline>),
+}
+
+impl<'a> Stack<'a> {
+    fn of(buffer: &'a SampleBuffer, field: usize) -> Result<Self, String> {
+        match buffer.value(field) {
+            Value::Array { dtype, dimensions: 3, shape, bytes } => {
+                let shape = [shape[0], shape[1], shape[2]];
+                Ok(Stack::Planes { dtype: *dtype, shape, bytes: buffer.bytes(bytes) })
+            }
+            Value::Bytes(bytes) => read_outlines(buffer.bytes(bytes)).map(Stack::Outlines),
+            _ => Err("a stack of masks has three dimensions: masks, rows, columns".to_owned()),
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Stack::Planes { shape, .. } => shape[0] as usize,
+            Stack::Outlines(outlines) => outlines.len(),
+        }
+    }
+
+    fn plane<'b>(
+        &'b self,
+        number: usize,
+        image: Size,
+        polygons: &mut PolygonFiller,
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<Labels<'b>, String> {
+        match self {
+            Stack::Planes { dtype, shape: [_, rows, columns], bytes } => {
+                let each = (rows * columns) as usize * dtype.size();
+                plane(*dtype, &bytes[number * each..(number + 1) * each], (*rows, *columns), scratch)
+            }
+            Stack::Outlines(outlines) => {
+                outlines[number].draw(polygons, image, scratch)?;
+                let drawn = ImageRef::new(scratch, image, image.width as usize, PixelLayout::Grey8);
+                drawn.map(Labels::Plane).map_err(|error| error.to_string())
+            }
+        }
+    }
 }
 
 /// A mask's numbers, or its file.

@@ -1,5 +1,7 @@
 //! Joins four samples at a point: each fills one quarter with the part of itself that is next to the point.
 
+use std::collections::BTreeMap;
+
 use feedline_pixels::{Region, Result, RowForm, Size, copy_box};
 
 use super::Member;
@@ -88,13 +90,14 @@ impl EpochRun {
             for number in 0..4 {
                 let from = &before[(own + number) % 4];
                 let quarter = Quarter::new(number, size, point(centers[own], size));
-                let mut kept: Option<Vec<usize>> = None;
+                let mut kept: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
                 for (at, target) in targets.iter().enumerate() {
                     let all: Vec<usize> = (0..from[at].count()).collect();
-                    let chosen = if target.follows_boxes { kept.clone().unwrap_or(all) } else { all };
+                    let chosen = target.follows.and_then(|boxes| kept.get(&boxes).cloned()).unwrap_or(all);
                     match &target.kind {
                         TargetKind::Boxes(rules) => {
-                            kept = Some(join_boxes(&from[at], &mut made[at], rules, size, &quarter));
+                            let left = join_boxes(&from[at], &mut made[at], rules, size, &quarter);
+                            kept.insert(target.column, left);
                         }
                         TargetKind::Keypoints => join_points(&from[at], &mut made[at], &chosen, &quarter),
                         TargetKind::PerBox(_) => {

@@ -23,7 +23,7 @@ impl Plan {
         let stack = |target: &TargetPlan| {
             matches!(target.kind, TargetKind::Mask { stack: true, .. })
                 && self.columns[target.column].name == paste.masks
-                && target.follows_boxes
+                && target.follows.is_some()
         };
         let boxes = views.targets.iter().any(|target| matches!(target.kind, TargetKind::Boxes(_)));
         if boxes && views.targets.iter().any(stack) {
@@ -92,8 +92,9 @@ impl EpochRun {
             .collect();
         let left: Vec<usize> =
             (0..planes.len()).filter(|at| planes[*at].iter().any(|byte| *byte != 0)).collect();
+        let boxes = targets[stack].follows;
         for (at, target) in targets.iter().enumerate() {
-            if !target.follows_boxes && !matches!(target.kind, TargetKind::Boxes(_)) {
+            if target.follows != boxes && Some(target.column) != boxes {
                 continue;
             }
             let (mine, theirs) = (&own.values[at], &other.values[at]);
