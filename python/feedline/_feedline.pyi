@@ -1,5 +1,6 @@
 """The compiled engine. Use it through the package; names here may change."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 __version__: str
@@ -22,7 +23,10 @@ __all__ = [
     "convert",
     "convert_targets",
     "convert_task",
+    "draw_mixed",
     "draw_params",
+    "drawn_shape",
+    "elastic_field",
     "encode_jpeg",
     "kind_of",
     "merge_packs",
@@ -48,6 +52,10 @@ class Buffer:
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def owner(self) -> Any: ...
     def __dlpack__(
         self,
         *,
@@ -102,9 +110,11 @@ class ImageOps:
 
 @final
 class Loader:
-    """A loader; options are JSON, a sampler's weights or indices eight bytes each."""
+    """A loader; options are JSON, a sampler's weights or indices eight bytes each; `memory` allocates batches."""
 
-    def __new__(cls, dataset: Dataset, options: str, numbers: bytes | None = None) -> Loader: ...
+    def __new__(
+        cls, dataset: Dataset, options: str, numbers: bytes | None = None, memory: Callable[[int], Any] | None = None
+    ) -> Loader: ...
     def __len__(self) -> int: ...
     def length(self, epoch: int) -> int: ...
     def state(self, epoch: int, samples: int, weights: list[float] | None = None) -> str: ...
@@ -197,6 +207,17 @@ def draw_params(
     transforms: str, size: tuple[int, int], origin: tuple[int, int], samples: list[int], view: int = 0
 ) -> list[str]:
     """The parameters drawn for images of one size, as JSON, one text per sample."""
+
+def drawn_shape(transforms: str, size: tuple[int, int]) -> list[int]:
+    """Dimensions of the result for an image of this size: channels, rows, columns."""
+
+def elastic_field(size: tuple[int, int], alpha: tuple[float, float], sigma: tuple[float, float], seed: int) -> bytes:
+    """Offsets of an elastic field along x, then along y: little-endian floats."""
+
+def draw_mixed(
+    op: str, place: int, size: tuple[int, int], origin: tuple[int, int], global_batch: int, positions: list[int]
+) -> list[tuple[float, list[int] | None]]:
+    """What a batch transform does to samples: the share of each itself, and the box of its partner."""
 
 def encode_jpeg(pixels: bytes, height: int, width: int) -> bytes:
     """Red, green and blue bytes as a JPEG."""

@@ -313,7 +313,7 @@ class KnobArguments(TypedDict, total=False):
             default="mask",
         ),
     ]
-    pin_memory: Annotated[bool, Knob(flag, "copy batches to page-locked memory", default=False)]
+    pin_memory: Annotated[bool, Knob(flag, "make batches in page-locked memory", default=False)]
     non_blocking: Annotated[bool, Knob(flag, "let copies to a device overlap with the host", default=True)]
     timeout: Annotated[
         float | None, Knob(maybe(_timeout), "seconds without a batch after which an error is raised", default=None)

@@ -28,6 +28,7 @@ from ._opening import open as open_dataset
 from ._options import LoaderOptions
 from ._output import Converter
 from ._paths import Uri
+from ._pinned import PinnedMemory
 from ._ranks import check_worker, discover
 from ._running import Batches, FunctionTimes, Progress
 from ._signatures import Called
@@ -129,7 +130,10 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         if self._callables is not None:
             spec["pixels"] = self._callables.pixels
         self._device = DeviceImages.of(self._knobs, by_fields, images(self._knobs, self._dataset))
-        self._made = _feedline.Loader(self._dataset._core, json.dumps(spec), numbers)  # noqa: SLF001 - same package
+        # Functions make arrays of their own, so theirs are copied.
+        self._memory = PinnedMemory() if self._converter.pinned and self._callables is None else None
+        core = self._dataset._core  # noqa: SLF001 - same package
+        self._made = _feedline.Loader(core, json.dumps(spec), numbers, self._memory)
         if self._weights is not None:
             self._made.set_weights(self._weights)
         self._log = Log()
@@ -164,6 +168,8 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
             weights = self._old_weights if self._old_weights is not None else self._weights
             if weights is None and isinstance(self._dataset, Mix):
                 weights = self._dataset.weights
+            if self._memory is not None:
+                self._memory.arrive()
             core = core.epoch(epoch, first, order, self._old_weights)
             if self._callables is not None:
                 core = self._callables.epoch(core, epoch, first, self._converter.batch)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from . import _pinned
 from ._checks import shown
 from ._ragged import Ragged
 from .errors import OptionError
 from .samplers import Buckets, Packed
 
-__all__ = ["Converter", "tuple_fields"]
+__all__ = ["Converter", "torch_array", "tuple_fields"]
 
 
 class Converter:
@@ -34,11 +35,14 @@ class Converter:
         for dtype in dtypes or ["float32"]:
             _load(self._output, dtype)
         self._array: Callable[[Any], Any] = {
-            "torch": _torch_array,
+            "torch": torch_array,
             "numpy": _numpy_array,
             "jax": _jax_array,
             "dlpack": lambda buffer: buffer,
         }[self._output]
+        self.pinned = _pins(self._output, knobs)
+        if self.pinned:
+            self._array = _pinned.pinned_array
         self._move = _mover(self._output, knobs)
         self._views = _views(knobs["transforms"])
         self._params = knobs["return_params"]
@@ -179,7 +183,8 @@ def _numpy_array(buffer: Any) -> np.ndarray[Any, Any]:
     return array.view(ml_dtypes.bfloat16)
 
 
-def _torch_array(buffer: Any) -> Any:
+def torch_array(buffer: Any) -> Any:
+    """A column as a tensor, without a copy."""
     import torch  # noqa: PLC0415 - optional, imported only where used
 
     if not isinstance(buffer, np.ndarray) and buffer.dtype in ("uint16", "uint32", "uint64", "bfloat16"):
@@ -194,27 +199,27 @@ def _jax_array(buffer: Any) -> Any:
 
 
 def _mover(output: str, knobs: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Page-locks and moves torch tensors; does nothing if neither is requested."""
-    device, pin = knobs["device"], knobs["pin_memory"]
-    if device is None and not pin:
+    """Moves torch tensors to the device; does nothing if there is none."""
+    device = knobs["device"]
+    if device is None:
         return lambda array: array
     if output != "torch":
-        knob = "device" if device is not None else "pin_memory"
-        raise OptionError(f"{knob}: only for torch tensors, but the output is {output}")
+        raise OptionError(f"device: only for torch tensors, but the output is {output}")
     import torch  # noqa: PLC0415 - optional, imported only where used
 
-    if pin and not torch.cuda.is_available():
+    return _copier(torch, _target(torch, device), non_blocking=bool(knobs["non_blocking"]))
+
+
+def _pins(output: str, knobs: Mapping[str, Any]) -> bool:
+    """Whether batches are in page-locked memory."""
+    if not knobs["pin_memory"]:
+        return False
+    if output != "torch":
+        raise OptionError(f"pin_memory: only for torch tensors, but the output is {output}")
+    if not _pinned.available():
         warnings.warn("pin_memory: torch sees no CUDA device, so nothing is page-locked", stacklevel=5)
-        pin = False
-    target = None if device is None else _target(torch, device)
-    copy = None if target is None else _copier(torch, target, non_blocking=bool(knobs["non_blocking"]))
-
-    def move(tensor: Any) -> Any:
-        if pin:
-            tensor = tensor.pin_memory()
-        return tensor if copy is None else copy(tensor)
-
-    return move
+        return False
+    return True
 
 
 def _target(torch: Any, device: Any) -> Any:

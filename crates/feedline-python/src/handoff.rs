@@ -15,6 +15,8 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
+use crate::pinned::TensorBlock;
+
 /// Owner that keeps the memory alive.
 #[derive(Clone, Debug)]
 enum Owner {
@@ -69,6 +71,20 @@ impl Buffer {
     #[getter]
     fn dtype(&self) -> &'static str {
         self.dtype.name()
+    }
+
+    /// Dimensions.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// The tensor whose memory this is, if Python allocated it.
+    #[getter]
+    fn owner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let Owner::Slab(slab) = &self.owner else { return None };
+        let block = slab.block()?.as_any().downcast_ref::<TensorBlock>()?;
+        Some(block.owner().clone_ref(py))
     }
 
     /// DLPack device: always this machine's CPU memory.

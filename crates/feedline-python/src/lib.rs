@@ -7,6 +7,7 @@ mod handoff;
 mod loader;
 mod ops;
 mod pack;
+mod pinned;
 mod rows;
 mod transforms;
 mod wait;
@@ -57,6 +58,9 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(transforms::replay, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::encode_jpeg, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::draw_params, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::drawn_shape, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::draw_mixed, module)?)?;
+    module.add_function(wrap_pyfunction!(transforms::elastic_field, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::move_mask, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::move_boxes, module)?)?;
     module.add_function(wrap_pyfunction!(transforms::move_keypoints, module)?)?;

@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::dataset::{PyDataset, eights};
 use crate::error::{OrRaise, describe, raise};
 use crate::handoff::Buffer;
+use crate::pinned::PythonMemory;
 use crate::wait::{LISTEN_EVERY, interruptible};
 
 /// How long closing waits for threads that are making a sample: see `feedline::Loader::close`.
@@ -47,9 +48,16 @@ pub(crate) struct PyLoader {
 #[pymethods]
 impl PyLoader {
     /// `numbers` are the sampler's weights or indices, 8 bytes each: millions of them as JSON would take seconds.
+    /// `memory` gives the memory of batches, if it is not the engine's own: number of bytes → a tensor of bytes.
     #[new]
-    #[pyo3(signature = (dataset, options, numbers=None))]
-    fn new(py: Python<'_>, dataset: &PyDataset, options: &str, numbers: Option<&[u8]>) -> PyResult<Self> {
+    #[pyo3(signature = (dataset, options, numbers=None, memory=None))]
+    fn new(
+        py: Python<'_>,
+        dataset: &PyDataset,
+        options: &str,
+        numbers: Option<&[u8]>,
+        memory: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let mut options = LoaderOptions::from_json(options).or_raise()?;
         match (&mut options.sampler, numbers) {
             (Some(Sampler::Weighted { weights, .. }), Some(numbers)) => {
@@ -64,7 +72,8 @@ impl PyLoader {
             _ => {}
         }
         let dataset = dataset.dataset().clone();
-        let loader = interruptible(py, move || Loader::new(dataset, options))?;
+        let memory = memory.map(PythonMemory::shared);
+        let loader = interruptible(py, move || Loader::with_memory(dataset, options, memory))?;
         Ok(PyLoader { loader, page: Mutex::default() })
     }
 

@@ -1,8 +1,8 @@
 //! Transforms on one image.
 
-use feedline::apply::{Applied, DrawFrom, ImageOps, Moved};
+use feedline::apply::{Applied, DrawFrom, ImageOps, MixFrom, Moved};
 use feedline::field::MemoryFormat;
-use feedline::transform::Boxes;
+use feedline::transform::{BatchTransform, Boxes};
 use feedline::{DType, Transform};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -59,6 +59,50 @@ pub(crate) fn draw_params(
     let (seed, epoch) = origin;
     let drawn = |sample: &u64| ops.drawn_params(size, DrawFrom { seed, epoch, sample: *sample });
     py.detach(|| samples.iter().map(drawn).collect::<feedline::Result<Vec<String>>>()).or_raise()
+}
+
+/// Dimensions of the result for an image of this size: channels, rows, columns.
+#[pyfunction]
+pub(crate) fn drawn_shape(transforms: &str, size: (u32, u32)) -> PyResult<Vec<u64>> {
+    let transforms: Vec<Transform> = serde_json::from_str(transforms)
+        .map_err(|e| feedline::Error::option("transforms", e.to_string()))
+        .or_raise()?;
+    let (dtype, format) = (DType::F32, MemoryFormat::ChannelsFirst);
+    let ops = ImageOps::new("Augment", &transforms, (0, 0), dtype, format).or_raise()?;
+    Ok(ops.draw(size.0, size.1, DrawFrom::default()).or_raise()?.shape())
+}
+
+/// Offsets of an elastic field along x, then along y: little-endian floats.
+#[pyfunction]
+pub(crate) fn elastic_field(
+    py: Python<'_>,
+    size: (u32, u32),
+    alpha: (f32, f32),
+    sigma: (f32, f32),
+    seed: u64,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let (x, y) = py.detach(|| feedline::apply::elastic_field(size, alpha, sigma, seed)).or_raise()?;
+    let bytes: Vec<u8> = x.iter().chain(&y).flat_map(|offset| offset.to_le_bytes()).collect();
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// What the operation at `place` of a list of batch transforms does to samples at these positions: the share of the
+/// sample itself, and the box (left, top, width, height) of its partner. `origin` is seed and epoch.
+#[pyfunction]
+pub(crate) fn draw_mixed(
+    op: &str,
+    place: u64,
+    size: (u32, u32),
+    origin: (u64, u64),
+    global_batch: u64,
+    positions: Vec<u64>,
+) -> PyResult<Vec<(f64, Option<[u32; 4]>)>> {
+    let op: BatchTransform = serde_json::from_str(op)
+        .map_err(|e| feedline::Error::option("batch_transforms", e.to_string()))
+        .or_raise()?;
+    let from = MixFrom { seed: origin.0, epoch: origin.1, global_batch, positions };
+    let mixed = feedline::apply::draw_mixed(&op, place, &from, size).or_raise()?;
+    Ok(mixed.into_iter().map(|mixed| (mixed.own, mixed.cut)).collect())
 }
 
 /// Repeats what an earlier run drew (JSON) on an image of the same size.

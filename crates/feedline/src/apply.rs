@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use feedline_pixels::{Finish, ImageRef, PixelLayout, Size};
+use feedline_pixels::{Finish, ImageRef, PixelLayout, Size, elastic_offsets};
 
 use crate::error::{Error, Location, Result, Stage};
 use crate::field::{DType, MemoryFormat};
@@ -13,7 +13,8 @@ use crate::render::{
 use crate::sample::ImageMeta;
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::{
-    Boxes, ImagePlan, Mover, Params, Program, SampleKey, Transform, finish, read_boxes, write_box,
+    BatchTransform, Boxes, Deed, ImagePlan, MixKey, Mover, Params, Program, SampleKey, Transform, finish,
+    read_boxes, write_box,
 };
 
 /// A checked list of transforms, to be applied to one image at a time. Scratch memory is reused.
@@ -350,6 +351,67 @@ fn zeroed(length: usize) -> std::result::Result<Vec<u8>, String> {
     bytes.try_reserve_exact(length).map_err(|_| format!("no memory for a result of {length} bytes"))?;
     bytes.resize(length, 0);
     Ok(bytes)
+}
+
+/// The field of an `ElasticTransform` for an image of this height and width: how far to the right, and below, of each
+/// pixel its value comes from, in pixels.
+pub fn elastic_field(
+    (height, width): (u32, u32),
+    alpha: (f32, f32),
+    sigma: (f32, f32),
+    seed: u64,
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    elastic_offsets(Size::new(width, height), alpha, sigma, seed)
+        .map_err(|error| Error::option("ElasticTransform", error.to_string()))
+}
+
+/// What an operation on batches does to one sample with its partner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixed {
+    /// The share of the sample itself; the rest is its partner's.
+    pub own: f64,
+    /// Left, top, width and height of the box that is copied from the partner; the two are blended if `None`.
+    pub cut: Option<[u32; 4]>,
+}
+
+/// Position of samples in an epoch, as a loader counts them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MixFrom {
+    /// The loader's seed.
+    pub seed: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// Number of samples in a batch of all ranks together.
+    pub global_batch: u64,
+    /// Positions of the samples in the epoch's global order.
+    pub positions: Vec<u64>,
+}
+
+/// Draws what the operation at `place` of a list does to samples whose images have this height and width: what a loader
+/// draws for them.
+pub fn draw_mixed(
+    op: &BatchTransform,
+    place: u64,
+    from: &MixFrom,
+    (height, width): (u32, u32),
+) -> Result<Vec<Mixed>> {
+    let named = |reason: &str| Error::option("batch_transforms", format!("{}: {reason}", op.name()));
+    op.check().map_err(|reason| named(&reason))?;
+    let size = Size::new(width, height);
+    let mixed = |position: &u64| {
+        let &MixFrom { seed, epoch, global_batch, .. } = from;
+        match op.deed(MixKey { seed, epoch, position: *position, global_batch, place }) {
+            Deed::Nothing => Ok(Mixed { own: 1.0, cut: None }),
+            Deed::Blend { own } => Ok(Mixed { own, cut: None }),
+            Deed::Cut(cut) => {
+                let region = cut.region(size);
+                let at = [region.x, region.y, region.width, region.height];
+                Ok(Mixed { own: cut.own(size), cut: Some(at) })
+            }
+            Deed::Mosaic { .. } | Deed::Paste { .. } => Err(named("only available in the engine")),
+        }
+    };
+    from.positions.iter().map(mixed).collect()
 }
 
 #[cfg(test)]

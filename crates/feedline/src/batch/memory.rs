@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::alloc::Allocation;
+use super::alloc::{Allocation, BatchMemory, MemoryBlock};
 use crate::error::{Error, Result};
 
 /// Lends memory and takes it back. Clones share the same memory.
@@ -35,6 +35,8 @@ struct Home {
     lent_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     process: u32,
+    /// Where memory comes from, if not from the system.
+    memory: Option<Arc<dyn BatchMemory>>,
 }
 
 /// Counters of a pool.
@@ -51,8 +53,16 @@ pub struct PoolStats {
 }
 
 impl Pool {
-    /// Creates a pool that keeps at most `keep` idle allocations, and at most `most_bytes` of lent and idle memory.
+    /// Creates a pool of the system's memory.
+    #[cfg(test)]
     pub(crate) fn new(keep: usize, most_bytes: u64) -> Self {
+        Pool::with_memory(keep, most_bytes, None)
+    }
+
+    /// Creates a pool that keeps at most `keep` idle allocations, and at most `most_bytes` of lent and idle memory. Memory
+    /// of another kind is never kept idle: its allocator does that.
+    pub(crate) fn with_memory(keep: usize, most_bytes: u64, memory: Option<Arc<dyn BatchMemory>>) -> Self {
+        let keep = if memory.is_some() { 0 } else { keep };
         Pool {
             home: Arc::new(Home {
                 idle: Mutex::new(Vec::new()),
@@ -63,6 +73,7 @@ impl Pool {
                 lent_bytes: AtomicU64::new(0),
                 peak_bytes: AtomicU64::new(0),
                 process: std::process::id(),
+                memory,
             }),
         }
     }
@@ -72,8 +83,9 @@ impl Pool {
         let found = self.home.take_idle(length);
         let counter = if found.is_some() { &self.home.reused } else { &self.home.fresh };
         counter.fetch_add(1, Ordering::Relaxed);
-        let allocation = found.or_else(|| self.home.allocate(length));
-        let allocation = allocation.ok_or_else(|| Error::out_of_memory(length as u64, "a batch"))?;
+        let allocation = found.map_or_else(|| self.home.allocate(length), Ok);
+        let starved = |purpose: String| Error::out_of_memory(length as u64, purpose);
+        let allocation = allocation.map_err(starved)?;
         let lent = self.home.lent_bytes.fetch_add(allocation.capacity() as u64, Ordering::Relaxed);
         self.home.peak_bytes.fetch_max(lent + allocation.capacity() as u64, Ordering::Relaxed);
         Ok(Slab { allocation: Some(allocation), length, home: self.home.clone() })
@@ -103,14 +115,18 @@ impl Home {
     }
 
     /// Allocates memory; frees idle memory first if the bytes are limited or the system has no more.
-    fn allocate(&self, length: usize) -> Option<Allocation> {
+    fn allocate(&self, length: usize) -> Result<Allocation, String> {
+        if let Some(memory) = &self.memory {
+            return Allocation::of(&**memory, length).map_err(|reason| format!("a batch ({reason})"));
+        }
         drop(self.surplus(length as u64));
-        Allocation::new(length).or_else(|| {
+        let found = Allocation::new(length).or_else(|| {
             let idle =
                 std::mem::take(&mut *self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
             drop(idle);
             Allocation::new(length)
-        })
+        });
+        found.ok_or_else(|| "a batch".to_owned())
     }
 
     fn take_back(&self, allocation: Allocation) {
@@ -119,6 +135,10 @@ impl Home {
             return;
         }
         self.lent_bytes.fetch_sub(allocation.capacity() as u64, Ordering::Relaxed);
+        if self.memory.is_some() {
+            // Dropped without the lock: giving a block back may take any time.
+            return;
+        }
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(allocation);
         drop(self.surplus(0));
     }
@@ -163,9 +183,15 @@ impl Slab {
         self.allocation().pointer().as_ptr()
     }
 
+    /// The block of the loader's [`BatchMemory`] that this is, if it has one.
+    pub fn block(&self) -> Option<&dyn MemoryBlock> {
+        self.allocation().block()
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the allocation is at least `length` long and was zeroed when made, so every byte is initialised.
+        // SAFETY: the allocation is at least `length` long, and every byte is initialised: zeroed when it was made, or
+        // by the promise of `MemoryBlock`.
         // Shared access is sound because parts are written only before sealing (invariant 2), when no caller holds
         // a sealed slab yet.
         unsafe { std::slice::from_raw_parts(self.address(), self.length) }
@@ -184,7 +210,7 @@ impl Slab {
     #[expect(clippy::mut_from_ref, reason = "that is what the safety contract is about")]
     pub(crate) unsafe fn part_mut(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.length, "part inside the slab");
-        // SAFETY: in bounds by the assertion, initialised (zeroed at allocation), unaliased by the caller's promise.
+        // SAFETY: in bounds by the assertion, initialised (as in `bytes`), unaliased by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.address().add(range.start), range.len()) }
     }
 
@@ -271,6 +297,74 @@ mod tests {
             let error = Pool::new(1, u64::MAX).lend(length).unwrap_err();
             assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
         }
+    }
+
+    /// A stand-in for page-locked memory: notes what is given out and comes back.
+    #[derive(Debug, Default)]
+    struct Marked {
+        given: AtomicU64,
+        back: Arc<AtomicU64>,
+        refuses: bool,
+    }
+
+    #[derive(Debug)]
+    struct MarkedBlock {
+        memory: Allocation,
+        back: Arc<AtomicU64>,
+    }
+
+    // SAFETY: the system's own memory, owned by the block.
+    unsafe impl MemoryBlock for MarkedBlock {
+        fn address(&self) -> std::ptr::NonNull<u8> {
+            self.memory.pointer()
+        }
+
+        fn length(&self) -> usize {
+            self.memory.capacity()
+        }
+
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    impl Drop for MarkedBlock {
+        fn drop(&mut self) {
+            self.back.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl BatchMemory for Marked {
+        fn allocate(&self, length: usize) -> Result<Box<dyn MemoryBlock>, String> {
+            if self.refuses {
+                return Err("no more pages can be locked".to_owned());
+            }
+            self.given.fetch_add(1, Ordering::Relaxed);
+            let memory = Allocation::new(length).ok_or("no memory")?;
+            Ok(Box::new(MarkedBlock { memory, back: self.back.clone() }))
+        }
+    }
+
+    #[test]
+    fn memory_of_another_kind_goes_back_to_its_allocator() {
+        let memory = Arc::new(Marked::default());
+        let pool = Pool::with_memory(4, u64::MAX, Some(memory.clone()));
+        let mut slab = pool.lend(5000).unwrap();
+        slab.bytes_mut().fill(7);
+        assert!(slab.block().is_some_and(|block| block.as_any().is::<MarkedBlock>()));
+        assert!(Pool::new(1, u64::MAX).lend(1).unwrap().block().is_none());
+        assert_eq!((pool.lend(0).unwrap().len(), memory.given.load(Ordering::Relaxed)), (0, 2));
+        drop(slab);
+        assert_eq!(memory.back.load(Ordering::Relaxed), 2, "nothing is kept");
+        drop(pool.lend(5000).unwrap());
+        assert_eq!((memory.given.load(Ordering::Relaxed), pool.stats().lent_bytes), (3, 0));
+        let refusing =
+            Pool::with_memory(4, u64::MAX, Some(Arc::new(Marked { refuses: true, ..Marked::default() })));
+        let error = refusing.lend(10).unwrap_err();
+        assert!(
+            matches!(error, Error::OutOfMemory { .. }) && error.to_string().contains("locked"),
+            "{error}"
+        );
     }
 
     #[test]

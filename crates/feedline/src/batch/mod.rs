@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::field::{DType, Meaning};
 
+pub use alloc::{BatchMemory, MemoryBlock};
 pub(crate) use budget::Budget;
 pub(crate) use filling::{Filling, Room, RowMut, Sealed, Shape};
 pub(crate) use memory::Pool;

@@ -22,7 +22,7 @@ mod workers;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::batch::{ColumnSpec, Pool, Ring};
+use crate::batch::{BatchMemory, ColumnSpec, Pool, Ring};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::field::Kind;
@@ -99,6 +99,15 @@ struct Running {
 impl Loader {
     /// Checks `options` against `dataset`. No thread starts before the first epoch.
     pub fn new(dataset: Dataset, options: LoaderOptions) -> Result<Self> {
+        Loader::with_memory(dataset, options, None)
+    }
+
+    /// The same with batches in memory of another kind, such as page-locked memory.
+    pub fn with_memory(
+        dataset: Dataset,
+        options: LoaderOptions,
+        memory: Option<Arc<dyn BatchMemory>>,
+    ) -> Result<Self> {
         let (dataset, options) = windows::cut(dataset, options)?;
         let plan = Arc::new(Plan::new(&dataset, options)?);
         // Errors of later epochs are reported now.
@@ -107,7 +116,7 @@ impl Loader {
         }
         // What the ring, the user and the seal step can use at once, per column; more is freed when it is returned.
         let idle = (plan.depth + 3) * plan.columns.len();
-        let pool = Pool::new(idle, plan.options.memory_budget.unwrap_or(u64::MAX));
+        let pool = Pool::with_memory(idle, plan.options.memory_budget.unwrap_or(u64::MAX), memory);
         let shared = Shared {
             dataset,
             plan,
