@@ -130,6 +130,12 @@ struct DecodedBox {
     geometry: Geometry,
 }
 
+/// The smallest region around both.
+fn around(a: Region, b: Region) -> Region {
+    let (x, y) = (a.x.min(b.x), a.y.min(b.y));
+    Region::new(x, y, a.right().max(b.right()) - x, a.bottom().max(b.bottom()) - y)
+}
+
 /// A thread's decoder with all its scratch memory.
 #[derive(Debug)]
 pub(crate) struct ImageDecoder {
@@ -215,16 +221,23 @@ impl ImageDecoder {
             picture.check(self.max_pixels)?;
             return self.other.decode_upright(picture.bytes).map(drop);
         }
-        // Others are decoded as a whole; all views are then cut from the first box.
+        // Others are decoded once, as far as any view needs them; all views are then cut from the first box.
         picture.check(self.max_pixels)?;
+        let size = scale.apply(picture.stored);
+        let upright = Region::whole(picture.orientation.turn_size(size));
+        let hull = if picture.encoding == ImageEncoding::Rgb {
+            upright
+        } else {
+            self.needed_by_all(programs)?.unwrap_or(Region { width: 1, height: 1, ..upright })
+        };
         let ImageDecoder { dct, yuv, boxes, turned, .. } = self;
-        let stored = scale.apply(picture.stored);
         for decoded in &mut *boxes {
             decoded.region = Region::new(0, 0, 0, 0);
         }
         let DecodedBox { region, pixels, .. } = &mut boxes[0];
-        *region = Region::whole(picture.orientation.turn_size(stored));
-        let whole = Region::whole(stored);
+        *region = hull;
+        let part = picture.orientation.to_stored(hull, size);
+        let stored = part.size();
         pixels.clear();
         reserve(pixels, stored.area() as usize * 4)?;
         match picture.encoding {
@@ -233,17 +246,28 @@ impl ImageDecoder {
             }
             ImageEncoding::Dct | ImageEncoding::Compact => {
                 let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
-                dct.decode_region(picture.bytes, whole, scale, PixelLayout::Rgbx, &mut take)?;
+                dct.decode_region(picture.bytes, part, scale, PixelLayout::Rgbx, &mut take)?;
                 turn(picture.orientation, stored, pixels, turned)?;
             }
             ImageEncoding::Yuv420 => {
                 let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
-                yuv.decode_region(picture.bytes, picture.stored, whole, PixelLayout::Rgbx, &mut take)?;
+                yuv.decode_region(picture.bytes, picture.stored, part, PixelLayout::Rgbx, &mut take)?;
                 turn(picture.orientation, stored, pixels, turned)?;
             }
             _ => return Err(Error::Misuse("files and JPEGs are decoded elsewhere".to_owned())),
         }
         Ok(())
+    }
+
+    /// The smallest region that contains what each program needs; `None` if none needs anything.
+    fn needed_by_all(&self, programs: &[&Program]) -> Result<Option<Region>> {
+        let mut hull: Option<Region> = None;
+        for (decoded, program) in self.boxes.iter().zip(programs) {
+            if let Some(needed) = decoded.geometry.needed(first(program)?.1) {
+                hull = Some(hull.map_or(needed, |hull| around(hull, needed)));
+            }
+        }
+        Ok(hull)
     }
 
     fn decode_jpeg_boxes(&mut self, picture: &Opened<'_>, programs: &[&Program], scale: Scale) -> Result<()> {
