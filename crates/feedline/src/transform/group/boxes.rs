@@ -1,6 +1,6 @@
 //! Moves boxes through a program: moves the corners, takes the box around them, and cuts it at the image's edges.
 
-use feedline_pixels::{Effect, Region, Result, Size, WholeOp};
+use feedline_pixels::{Effect, Patches, Places, Region, Result, Size, WholeOp};
 
 use super::points::Mover;
 use super::{BoxFormat, Boxes, Program, Segment, moving};
@@ -92,10 +92,29 @@ impl Mover {
     }
 }
 
-/// If patches of an image are moved, a box is split: the corners of its part in every patch.
-fn pieces(segment: &Segment, [left, top, right, bottom]: [f64; 4]) -> Option<Vec<(f64, f64)>> {
+/// Points that show where a box goes if its corners alone do not.
+fn pieces(segment: &Segment, corners: [f64; 4]) -> Option<Vec<(f64, f64)>> {
     let Segment::Whole(WholeOp::Effect(effect)) = segment else { return None };
-    let Effect::Patches(patches) = &**effect else { return None };
+    match &**effect {
+        Effect::Patches(patches) => Some(parts(patches, corners)),
+        Effect::Sample(sample) if matches!(sample.places, Places::Lens { .. }) => Some(edge_points(corners)),
+        _ => None,
+    }
+}
+
+/// A lens bends the edges of a box: points on them, one every few pixels.
+fn edge_points([left, top, right, bottom]: [f64; 4]) -> Vec<(f64, f64)> {
+    const STEPS: u32 = 16;
+    let shares = (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS));
+    let along = |share: f64| {
+        let (x, y) = (left + share * (right - left), top + share * (bottom - top));
+        [(x, top), (x, bottom), (left, y), (right, y)]
+    };
+    shares.flat_map(along).collect()
+}
+
+/// If patches of an image are moved, a box is split: the corners of its part in every patch.
+fn parts(patches: &Patches, [left, top, right, bottom]: [f64; 4]) -> Vec<(f64, f64)> {
     let side = f64::from(patches.side.max(1));
     // Slightly inside, so that an edge between two patches belongs to the one that contains the box.
     let cuts = |low: f64, high: f64| {
@@ -109,7 +128,7 @@ fn pieces(segment: &Segment, [left, top, right, bottom]: [f64; 4]) -> Option<Vec
         cuts
     };
     let columns = cuts(left, right);
-    Some(cuts(top, bottom).iter().flat_map(|y| columns.iter().map(move |x| (*x, *y))).collect())
+    cuts(top, bottom).iter().flat_map(|y| columns.iter().map(move |x| (*x, *y))).collect()
 }
 
 fn edges(region: Region) -> [f64; 4] {
