@@ -1,7 +1,6 @@
 """Images decoded on the device: it gets compressed bytes and decodes the drawn box; torch does the rest.
 
-The decoder is nvImageCodec's, imported only here. It has not been run on a GPU yet; tests use a stand-in with the same
-interface.
+The decoder is nvImageCodec's, imported only here. Tests run it with its CPU back end; it has not been run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from . import _feedline
 from ._augment import done
@@ -85,24 +86,32 @@ class Decoder:
         import torch  # noqa: PLC0415 - optional, imported only where used
 
         self._module, self._device = codec(), torch.device(device)
+        # Regions are those of the upright image then, as the engine's are.
+        self._params = self._module.DecodeParams(apply_exif_orientation=True)
         if self._device.type == "cpu":
             only = self._module.Backend(self._module.BackendKind.CPU_ONLY)
-            self._decoder = self._module.Decoder(backends=[only])
+            self._decoder = self._module.Decoder(self._module.NVIMGCODEC_DEVICE_CPU_ONLY, backends=[only])
         else:
-            self._decoder = self._module.Decoder(device_id=self._device.index or 0)
+            number = self._device.index if self._device.index is not None else torch.cuda.current_device()
+            self._decoder = self._module.Decoder(number)
 
     def decode(self, wanted: Sequence[tuple[bytes, tuple[int, int, int, int] | None]]) -> list[Any]:
         """Decodes to images `[H, W, 3]` of bytes; `None` for those that fail. Boxes are top, left, bottom, right."""
         sources = []
         for data, box in wanted:
             stream = self._module.CodeStream(data)
-            sources.append(self._module.DecodeSource(stream, self._module.Region(*box)) if box is not None else stream)
-        return [self._tensor(image) for image in self._decoder.decode(sources)]
+            sources.append(stream if box is None else stream.get_sub_code_stream(0, self._module.Region(*box)))
+        return [self._tensor(image) for image in self._decoder.decode(sources, params=self._params)]
 
     def _tensor(self, image: Any) -> Any:
         import torch  # noqa: PLC0415 - optional, imported only where used
 
-        return None if image is None else torch.utils.dlpack.from_dlpack(image).to(self._device)
+        if image is None:
+            return None
+        if image.buffer_kind == self._module.ImageBufferKind.STRIDED_HOST:
+            # Without a GPU, nvImageCodec's DLPack does not work even for memory of the host.
+            return torch.from_numpy(np.array(image)).to(self._device)
+        return torch.utils.dlpack.from_dlpack(image).to(self._device)
 
 
 def _box(params: Mapping[str, Any]) -> tuple[int, int, int, int] | None:

@@ -1,11 +1,10 @@
-"""Images decoded by the device, with a stand-in for nvImageCodec of the same interface: no GPU is here."""
+"""Images decoded by nvImageCodec, with its CPU back end: no GPU is here."""
 
 from __future__ import annotations
 
-import io
 import json
+import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import feedline as fl
@@ -16,54 +15,18 @@ from feedline import transforms as T
 from PIL import Image
 
 
-class StandIn:
-    """Pillow behind nvImageCodec's names."""
+@pytest.fixture
+def regions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The boxes that the decoder was asked for."""
+    asked: list[Any] = []
+    decode = _device.Decoder.decode
 
-    BackendKind = SimpleNamespace(CPU_ONLY="cpu")
+    def noted(self: _device.Decoder, wanted: Any) -> list[Any]:
+        asked.extend(box for _, box in wanted if box is not None)
+        return decode(self, wanted)
 
-    class Backend:
-        def __init__(self, kind: Any) -> None:
-            self.kind = kind
-
-    class CodeStream:
-        def __init__(self, data: bytes) -> None:
-            self.data = data
-
-    class Region:
-        def __init__(self, *box: int) -> None:
-            self.box = box
-
-    class DecodeSource:
-        def __init__(self, stream: Any, region: Any = None) -> None:
-            self.stream, self.region = stream, region
-
-    class Decoder:
-        regions: list[Any] = []  # noqa: RUF012 - what was asked for
-
-        def __init__(self, backends: Any = None, device_id: int | None = None) -> None:
-            assert backends is not None or device_id is not None
-
-        def decode(self, sources: list[Any]) -> list[Any]:
-            return [self._one(source) for source in sources]
-
-        def _one(self, source: Any) -> Any:
-            stream = getattr(source, "stream", source)
-            try:
-                pixels = np.array(Image.open(io.BytesIO(stream.data)).convert("RGB"))
-            except OSError:
-                return None
-            region = getattr(source, "region", None)
-            if region is not None:
-                top, left, bottom, right = region.box
-                self.regions.append(region.box)
-                pixels = pixels[top:bottom, left:right].copy()
-            return pixels
-
-
-@pytest.fixture(autouse=True)
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_device, "codec", lambda: StandIn)
-    StandIn.Decoder.regions.clear()
+    monkeypatch.setattr(_device.Decoder, "decode", noted)
+    return asked
 
 
 OPS = [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.Normalize.imagenet()]
@@ -73,11 +36,11 @@ def knobs(**more: Any) -> dict[str, Any]:
     return {"batch_size": 5, "shuffle": True, "seed": 3, "transforms": OPS, "output": "torch", **more}
 
 
-def test_the_device_gives_what_the_engine_gives(folder: Path) -> None:
+def test_the_device_gives_what_the_engine_gives(folder: Path, regions: list[Any]) -> None:
     ds = fl.open(folder)
     ours = list(fl.Loader(ds, **knobs()))
     theirs = list(fl.Loader(ds, **knobs(decode="device", device="cpu")))
-    assert len(StandIn.Decoder.regions) == 12
+    assert len(regions) == 12
     for one, other in zip(ours, theirs, strict=True):
         assert one.keys() == other.keys()
         assert one["index"].tolist() == other["index"].tolist()
@@ -88,6 +51,29 @@ def test_the_device_gives_what_the_engine_gives(folder: Path) -> None:
         for more in ({}, {"decode": "device", "device": "cpu"})
     )
     assert all((one["image"][v] - other["image"][v]).abs().mean() < 0.02 for v in "ab")
+
+
+def test_images_of_every_kind(tmp_path: Path) -> None:
+    """Turned by EXIF, grey, with four colours, with a palette: as the engine's, but for the resize's rounding."""
+    rng = np.random.default_rng(4)
+    photo = Image.fromarray(rng.integers(0, 255, (12, 16, 3), dtype=np.uint8)).resize((96, 72))
+    turned = Image.Exif()
+    turned[0x112] = 6
+    photo.save(tmp_path / "a.jpg", exif=turned)
+    photo.convert("L").save(tmp_path / "b.jpg")
+    photo.convert("CMYK").save(tmp_path / "c.jpg")
+    photo.save(tmp_path / "d.jpg", progressive=True)
+    photo.save(tmp_path / "e.png")
+    photo.convert("P").save(tmp_path / "f.png")
+    photo.save(tmp_path / "g.webp", lossless=True)
+    ds = fl.open(tmp_path)
+    for ops in ([T.CenterCrop(40)], [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]):
+        plain: dict[str, Any] = {"transforms": ops, "output": "torch", "batch_size": 7}
+        ours, theirs = (
+            next(iter(fl.Loader(ds, **plain, **more))) for more in ({}, {"decode": "device", "device": "cpu"})
+        )
+        for row in range(7):
+            assert (ours["image"][row] - theirs["image"][row]).abs().max() <= 2 / 255, (row, ops)
 
 
 def test_resume_and_states(folder: Path) -> None:
@@ -139,6 +125,6 @@ def test_what_does_not_go_together_is_refused(folder: Path) -> None:
 
 
 def test_without_nvimagecodec_it_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "nvidia.nvimgcodec", None)
     with pytest.raises(fl.Error, match="nvimgcodec"):
         next(iter(fl.Loader(fl.open(folder), **knobs(decode="device", device="cpu"))))
