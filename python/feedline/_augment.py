@@ -9,9 +9,11 @@ from typing import Any
 
 from . import _augment_more as more
 from . import _feedline
+from ._augment_mix import Mixer
 from ._checks import shown, whole
 from .errors import OptionError
 from .transforms.apply import specs
+from .transforms.views import unyoked
 
 __all__ = ["Augment"]
 
@@ -19,11 +21,20 @@ __all__ = ["Augment"]
 class Augment:
     """Applies the engine's draws with torch to a batch of images on any device.
 
-    `ops` is a list of `feedline.transforms`. `images` is `[B, 3, H, W]`, bytes or floats from 0 to 1; the result is
-    float32. The draws for each image depend on (seed, epoch, index), as in a loader. Images are processed one by one,
-    in floats: values are not rounded to 8 bits after each step, so results are within a few levels of the
-    engine's (`docs/targets.md` lists the tolerance of each). There is no state to save. `torch.compile` does not
-    compile the call, only the code around it. It has not been run on a GPU yet.
+    `ops` is a list of `feedline.transforms`, or a dict of such lists: then the result is a dict of views, each with
+    draws of its own, as in a loader. `images` is `[B, 3, H, W]`, bytes or floats from 0 to 1; the result is float32.
+    The draws for each image depend on (seed, epoch, index), as in a loader. Images are processed one by one, in floats:
+    values are not rounded to 8 bits after each step, so results are within a few levels of the engine's
+    (`docs/targets.md` lists the tolerance of each). There is no state to save.
+
+    `batch_transforms` (`T.MixUp`, `T.CutMix`, `T.RandomChoice` of them, `T.LabelSmoothing`, `T.OneHot`) mix
+    neighbours of the batch; the result is then the images and the labels as `[B, num_classes]`. Their draws
+    depend on the samples' positions in the epoch: `position` is the first one's, `global_batch` the samples of a batch
+    over all ranks (this batch's, if not given).
+
+    In a function compiled with `torch.compile`, the call is one operator (`feedline::augment`), also with
+    `fullgraph=True`; torch then computes no gradient through it. Mixing breaks the graph. It has not been run on a
+    GPU yet.
 
     >>> import torch
     >>> from feedline import transforms as T
@@ -31,42 +42,102 @@ class Augment:
     >>> augment = Augment([T.RandomHorizontalFlip(), T.ColorJitter(0.4)])
     >>> augment(torch.rand(2, 3, 8, 8), index=[5, 6], epoch=1, seed=0).shape
     torch.Size([2, 3, 8, 8])
+    >>> mix = Augment([T.RandomHorizontalFlip()], batch_transforms=[T.MixUp(0.4, num_classes=10)])
+    >>> images, labels = mix(torch.rand(2, 3, 8, 8), index=[5, 6], labels=torch.tensor([1, 7]), position=0)
+    >>> labels.shape
+    torch.Size([2, 10])
     """
 
-    def __init__(self, ops: Any) -> None:
-        self._text = json.dumps(specs("Augment", ops))
+    def __init__(self, ops: Any, *, batch_transforms: Sequence[Any] | None = None) -> None:
+        self._alone = not isinstance(ops, Mapping)
+        named = {"": ops} if self._alone else unyoked("Augment", ops)
+        # Views are numbered in the order of their names, as in the engine.
+        self._views = [(view, json.dumps(specs("Augment", named[view]))) for view in sorted(named)]
+        self._mixer = Mixer(batch_transforms) if batch_transforms else None
 
-    def params(self, size: tuple[int, int], index: Any, *, epoch: int = 0, seed: int = 0) -> list[dict[str, Any]]:
-        """The parameters drawn for images of this height and width."""
-        most = 2**64 - 1
-        samples = [int(number) for number in (index.tolist() if hasattr(index, "tolist") else index)]
-        origin = (whole("seed", seed, 0, most), whole("epoch", epoch, 0, most))
-        return [json.loads(text) for text in _feedline.draw_params(self._text, size, origin, samples)]
+    def params(
+        self, size: tuple[int, int], index: Any, *, epoch: int = 0, seed: int = 0, view: str = ""
+    ) -> list[dict[str, Any]]:
+        """The parameters drawn for images of this height and width; for one of several views, give its name."""
+        found = next((number for number, (name, _) in enumerate(self._views) if name == view), None)
+        if found is None:
+            known = ", ".join(name for name, _ in self._views if name) or "there is only one"
+            raise OptionError(f"view: {shown(view)} is not a view; {known}")
+        return drawn(self._views[found][1], size, index, found, epoch, seed)
 
-    def __call__(self, images: Any, index: Any, *, epoch: int = 0, seed: int = 0) -> Any:
-        """The augmented images."""
+    def replay(self, params: Sequence[Mapping[str, Any]], images: Any) -> Any:
+        """Repeats what was drawn, one list of parameters per image, on other images of the same size."""
+        if len(params) != len(images):
+            raise OptionError(f"params: {len(params)} for {len(images)} images")
+        return stacked([done(image, each) for image, each in zip(floats(images), params, strict=True)])
+
+    def __call__(
+        self,
+        images: Any,
+        index: Any,
+        *,
+        epoch: int = 0,
+        seed: int = 0,
+        labels: Any = None,
+        position: int | None = None,
+        global_batch: int | None = None,
+    ) -> Any:
+        """The augmented images; with `batch_transforms`, these and the labels."""
+        made = {view: self._view(number, images, index, epoch, seed) for number, (view, _) in enumerate(self._views)}
+        if self._mixer is None:
+            if labels is not None or position is not None:
+                raise OptionError("labels: only batch_transforms use labels and position")
+            return made[""] if self._alone else made
+        if labels is None or position is None:
+            raise OptionError("labels: batch_transforms need labels= and position=, the first sample's in the epoch")
+        made, soft = self._mixer(made, labels, (seed, epoch, position), global_batch or len(images))
+        return (made[""] if self._alone else made), soft
+
+    def _view(self, number: int, images: Any, index: Any, epoch: int, seed: int) -> Any:
         import torch  # noqa: PLC0415 - optional, imported only where used
 
-        # What is done differs from image to image: every batch would need another graph.
-        run: Any = torch.compiler.disable(self._augmented)  # type: ignore[no-untyped-call]
-        return run(images, index, epoch, seed)
+        text = self._views[number][1]
+        if not torch.compiler.is_compiling():
+            return augmented(images, index, text, number, epoch, seed)
+        signed = seed - 2**64 if seed >= 2**63 else seed
+        return torch.ops.feedline.augment(images, torch.as_tensor(index), text, number, epoch, signed)
 
-    def _augmented(self, images: Any, index: Any, epoch: int, seed: int) -> Any:
-        import torch  # noqa: PLC0415 - optional, imported only where used
 
-        if getattr(images, "ndim", 0) != 4 or images.shape[1] != 3:  # noqa: PLR2004 - a batch of colour images
-            raise OptionError(f"images: {shown(getattr(images, 'shape', images))} is not [B, 3, H, W]")
-        if len(index) != len(images):
-            raise OptionError(f"index: {len(index)} numbers for {len(images)} images")
-        floats = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-        drawn = self.params((images.shape[2], images.shape[3]), index, epoch=epoch, seed=seed)
-        made = [done(image, params) for image, params in zip(floats, drawn, strict=True)]
-        different = next((image.shape for image in made if image.shape != made[0].shape), None)
-        if different is not None:
-            raise OptionError(
-                f"Augment: images of {tuple(made[0].shape)} and {tuple(different)} cannot form a batch; crop them"
-            )
-        return torch.stack(made)
+def drawn(text: str, size: tuple[int, int], index: Any, view: int, epoch: int, seed: int) -> list[dict[str, Any]]:
+    """The parameters of every image."""
+    most = 2**64 - 1
+    samples = [int(number) for number in (index.tolist() if hasattr(index, "tolist") else index)]
+    origin = (whole("seed", seed, 0, most), whole("epoch", epoch, 0, most))
+    return [json.loads(each) for each in _feedline.draw_params(text, size, origin, samples, view)]
+
+
+def augmented(images: Any, index: Any, text: str, view: int, epoch: int, seed: int) -> Any:
+    """The images with the transforms `text` (JSON)."""
+    if getattr(images, "ndim", 0) != 4 or images.shape[1] != 3:  # noqa: PLR2004 - a batch of colour images
+        raise OptionError(f"images: {shown(getattr(images, 'shape', images))} is not [B, 3, H, W]")
+    if len(index) != len(images):
+        raise OptionError(f"index: {len(index)} numbers for {len(images)} images")
+    params = drawn(text, (images.shape[2], images.shape[3]), index, view, epoch, seed)
+    return stacked([done(image, each) for image, each in zip(floats(images), params, strict=True)])
+
+
+def floats(images: Any) -> Any:
+    """Images as floats from 0 to 1."""
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    return images.float() / 255 if images.dtype == torch.uint8 else images.float()
+
+
+def stacked(images: Sequence[Any]) -> Any:
+    """One tensor, if all images have one size."""
+    import torch  # noqa: PLC0415 - optional, imported only where used
+
+    different = next((image.shape for image in images if image.shape != images[0].shape), None)
+    if different is not None:
+        raise OptionError(
+            f"Augment: images of {tuple(images[0].shape)} and {tuple(different)} cannot form a batch; crop them"
+        )
+    return torch.stack(list(images))
 
 
 def done(image: Any, params: Mapping[str, Any]) -> Any:
@@ -156,9 +227,9 @@ def _sample(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     whence, outside = action["whence"], action["outside"]
     if whence["kind"] == "Map":
         return _mapped(torch, image, whence["coefficients"], action, outside)
-    if whence["kind"] != "Lens":
-        raise OptionError("Augment: elastic fields are only available in the engine")
     height, width = action["height"], action["width"]
+    if whence["kind"] == "Elastic":
+        return _grid(torch, image, more.elastic_places(torch, image, (height, width), whence), action, outside)
     (sx, sy), k = whence["shift"], whence["distortion"]
     x, y = _middles(torch, image, height, width)
     middle_x, middle_y = width / 2 + sx, height / 2 + sy

@@ -6,7 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["erase_with_noise", "laid_over", "opponent", "shift_channels", "solarize_add", "twist_hsv", "twist_yiq"]
+from . import _feedline
+
+__all__ = [
+    "elastic_places",
+    "erase_with_noise",
+    "laid_over",
+    "opponent",
+    "shift_channels",
+    "solarize_add",
+    "twist_hsv",
+    "twist_yiq",
+]
 
 _YIQ = [[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]]
 _CONES = [[0.31399, 0.63951, 0.0465], [0.15537, 0.75789, 0.08674], [0.01775, 0.10944, 0.87281]]
@@ -32,6 +43,17 @@ def twist_yiq(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     matrix = (torch.linalg.inv(yiq) @ turned @ yiq * (action["brightness"] * contrast)).to(image)
     add = (0.5 - 0.5 * contrast) * action["brightness"]
     return ((matrix @ image.flatten(1)).view_as(image) + add).clamp(0, 1)
+
+
+def elastic_places(torch: Any, image: Any, size: tuple[int, int], whence: Mapping[str, Any]) -> Any:
+    """Where every pixel of an elastic transform comes from: the engine's own field."""
+    import numpy as np  # noqa: PLC0415 - a part of the engine's interface
+
+    alpha, sigma = (tuple(whence[name]) for name in ("alpha", "sigma"))
+    offsets = np.frombuffer(bytearray(_feedline.elastic_field(size, alpha, sigma, whence["seed"])), "<f4")
+    y, x = (torch.arange(side, device=image.device, dtype=torch.float32) + 0.5 for side in size)
+    dx, dy = torch.from_numpy(offsets).to(image.device).view(2, *size)
+    return torch.stack([x[None, :] + dx, y[:, None] + dy], -1)
 
 
 def solarize_add(torch: Any, levels: Any, action: Mapping[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch.utils.data
 
+from . import _augment_op  # noqa: F401 - registers the operator
 from ._augment import Augment
 from ._callback import usable_cores
 from ._checks import refuse

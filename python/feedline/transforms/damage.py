@@ -168,6 +168,8 @@ class Cutout(Transform):
 class CoarseDropout(Transform):
     """Fills several boxes with `fill`, with probability `p`. Sides up to 1 are shares of the image's, else pixels.
 
+    Masks, boxes and keypoints (`targets`) are not changed: an object under a filled box keeps them.
+
     >>> CoarseDropout((3, 6)).num_holes_range
     (3, 6)
     """

@@ -43,7 +43,8 @@ class RandomErasing(Transform):
     `value` fills it: one number, one per channel, or `"random"` for normal noise. After `Normalize` (its usual
     place) it is in the units of the normalised image; before it, from 0 to 255, without noise. `mode` uses timm's
     names: `"const"` (0), `"rand"` (one normal value per channel) or `"pixel"` (noise). `count` is a number of boxes, or
-    (fewest, most); each gets its share of the area. `RandomErasing.timm()` has timm's defaults.
+    (fewest, most); each gets its share of the area. `RandomErasing.timm()` has timm's defaults. Masks, boxes and
+    keypoints (`targets`) are not changed: an object under the box keeps them, as in torchvision.
 
     >>> RandomErasing(value="random").value
     'random'
