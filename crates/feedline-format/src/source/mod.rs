@@ -160,6 +160,11 @@ pub trait Source: Send + Sync + Debug {
         8 << 20
     }
 
+    /// Whether answers come so quickly that reading a few megabytes ahead keeps the network busy.
+    fn is_near(&self) -> bool {
+        false
+    }
+
     /// Begins to fetch a range in the background. Until the ticket is dropped, reads inside the range are served from
     /// it and wait for it where they must. `seen` is the object's state when the data set was opened, if known.
     /// `None` if there is nothing to gain.

@@ -8,13 +8,13 @@ use crate::source::Ticket;
 /// The limit, and the runs that are held.
 #[derive(Debug)]
 pub(super) struct Budget {
-    limit: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    limit: u64,
     held_bytes: u64,
     peak_bytes: u64,
     next_run: u64,
@@ -45,7 +45,14 @@ impl State {
 
 impl Budget {
     pub(super) fn new(limit: u64) -> Self {
-        Budget { limit, state: Mutex::default(), changed: Condvar::new() }
+        let state = Mutex::new(State { limit, ..State::default() });
+        Budget { state, changed: Condvar::new() }
+    }
+
+    /// Changes the limit for whatever is admitted from now on.
+    pub(super) fn set_limit(&self, limit: u64) {
+        self.lock().limit = limit;
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -59,7 +66,7 @@ impl Budget {
             if state.closed {
                 return false;
             }
-            if batch <= state.oldest || state.held_bytes == 0 || state.held_bytes + bytes <= self.limit {
+            if batch <= state.oldest || state.held_bytes == 0 || state.held_bytes + bytes <= state.limit {
                 return true;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -172,6 +179,18 @@ mod tests {
         budget.seal(0);
         // Bytes are held for batch 7, but batch 1 is the oldest and must not wait for them.
         assert!(budget.admit(1000, 1));
+    }
+
+    #[test]
+    fn a_larger_limit_admits_more() {
+        let (budget, dropped) = (Arc::new(Budget::new(100)), Arc::default());
+        budget.hold(90, &[0], ticket(&dropped));
+        let waiting = {
+            let budget = budget.clone();
+            std::thread::spawn(move || budget.admit(50, 3))
+        };
+        budget.set_limit(140);
+        assert!(waiting.join().unwrap());
     }
 
     #[test]

@@ -20,6 +20,10 @@ use crate::source::while_wanted;
 /// Unneeded bytes between two reads that cost less than a second request: about a millisecond of a fast network.
 const GAP: u64 = 64 << 10;
 
+/// Bytes held from a store that answers at once, for an order without windows. Memory that is used again soon stays in the
+/// CPU caches: in order from a server at 2.8 GB/s, 57 MB instead of 256 take 0.36 instead of 0.48 CPU ms/MB.
+const NEAR_BYTES: u64 = 57 << 20;
+
 /// Largest number of batches planned together.
 const MOST_BATCHES: u64 = 1024;
 
@@ -50,11 +54,11 @@ impl Prefetch {
         }
         // A source's buffers may be an eighth larger than the request.
         let most_bytes = budget_bytes / 9 * 8;
-        // A block shuffle needs two windows at once; elsewhere, memory that is reused soon stays in the CPU caches.
+        // A block shuffle needs two windows at once.
         let has_windows = course.order.stretch_end(0).is_some();
         let held_bytes = if has_windows { most_bytes } else { most_bytes / 2 };
         let budget = Arc::new(Budget::new(held_bytes));
-        let planner = Planner { course, budget: budget.clone(), window_bytes: held_bytes / 2 };
+        let planner = Planner { course, budget: budget.clone(), held_bytes, window_bytes: held_bytes / 2 };
         // Workers may wait for an index that the planner reads, so it must stop when they do.
         let run = move || while_wanted(&planner.course.given_up, || planner.run());
         std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(run).ok()?;
@@ -86,6 +90,8 @@ impl Drop for Prefetch {
 struct Planner {
     course: Course,
     budget: Arc<Budget>,
+    /// The most that may be held.
+    held_bytes: u64,
     window_bytes: u64,
 }
 
@@ -104,7 +110,9 @@ impl Planner {
             cursor = end;
             // A stretch is fetched as whole blocks only if all of it is planned together.
             ahead = if stretch { MOST_BATCHES } else { (ahead * 2).min(MOST_BATCHES) };
-            for run in coalesce(needs, GAP, self.largest_request()) {
+            let runs = coalesce(needs, GAP, self.largest_request());
+            self.budget.set_limit(self.worth_holding(&runs, stretch));
+            for run in runs {
                 if !self.request(run) {
                     return;
                 }
@@ -153,6 +161,18 @@ impl Planner {
             }
         }
         bytes
+    }
+
+    /// How much to hold while these runs are requested: as much as is allowed, but from a near store only two windows of
+    /// a block shuffle, or what keeps the network busy.
+    fn worth_holding(&self, runs: &[Run], stretch: bool) -> u64 {
+        let object = self.course.dataset.format().object(0);
+        if !object.is_some_and(|(source, _)| source.is_near()) {
+            return self.held_bytes;
+        }
+        let window: u64 = runs.iter().map(|run| run.range.end - run.range.start).sum();
+        let worth = if stretch { NEAR_BYTES.max(window.saturating_mul(2)) } else { NEAR_BYTES };
+        worth.min(self.held_bytes)
     }
 
     fn largest_request(&self) -> u64 {

@@ -208,6 +208,10 @@ impl Source for Members {
         self.shared.source.largest_request()
     }
 
+    fn is_near(&self) -> bool {
+        self.shared.source.is_near()
+    }
+
     /// Fetches the whole member with its header, whatever the range: compressed bytes cannot be read from the middle.
     fn prefetch(&self, name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<Ticket> {
         let member = &self.shared.members[*self.by_name.get(name)?];

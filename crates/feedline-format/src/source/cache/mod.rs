@@ -260,6 +260,10 @@ impl Source for CachedSource {
         self.shared.inner.largest_request()
     }
 
+    fn is_near(&self) -> bool {
+        self.shared.inner.is_near()
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
         Ok(self.object(name)?)
     }

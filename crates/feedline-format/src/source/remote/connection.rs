@@ -145,12 +145,16 @@ impl Connection {
         recent.push_back(after);
     }
 
+    /// Whether the store has ever answered within [`NEAR`].
+    pub(super) fn is_near(&self) -> bool {
+        self.quickest.load(Ordering::Relaxed) < NEAR.as_micros() as u64
+    }
+
     /// How many of the [slots](Self::slots) a request for so many bytes takes. A store that answers at once is kept busy by a
     /// few large requests; more of them only fill memory that the caches could have held.
     pub(super) fn slots_for(&self, length: usize) -> u32 {
-        let is_near = self.quickest.load(Ordering::Relaxed) < NEAR.as_micros() as u64;
         let most = self.transfer().parallel_parts.min(MOST_SLOTS);
-        if is_near { (length / SLOT_BYTES).min(most).max(1) as u32 } else { 1 }
+        if self.is_near() { (length / SLOT_BYTES).min(most).max(1) as u32 } else { 1 }
     }
 
     /// When to send a second request.

@@ -248,6 +248,10 @@ impl Source for RemoteSource {
         self.link.options.transfer.part_size
     }
 
+    fn is_near(&self) -> bool {
+        self.link.connection().is_ok_and(|connection| connection.is_near())
+    }
+
     fn list(&self, prefix: &str) -> Result<Listing> {
         if self.address.scheme == Scheme::Http {
             return Err(self.no_listing());
