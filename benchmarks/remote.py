@@ -134,7 +134,7 @@ def plain_download(options: dict[str, str], bucket: Path, folder: str, threads: 
         size, seconds, used = map(float, done.stdout.split())
         return size / 1e6, seconds, used
 
-    return Side(f"plain downloader, {threads} connections", run)
+    return Side(f"plain downloader, {threads} x {part >> 20} MiB", run)
 
 
 SEQUENTIAL: dict[str, object] = {}
@@ -225,6 +225,7 @@ def blocks(served: Path, wanted: list[str], others: list[str], rounds: int) -> N
             sides = [
                 plain_download(options, bucket, "blobs", 8, 8 << 20),
                 feedline_blocks(options, "in order", SEQUENTIAL),
+                plain_download(options, bucket, "blobs", 64, 1 << 20),
                 feedline_blocks(options, "blocks of 8 MiB", LARGE_BLOCKS),
                 feedline_blocks(options, "block shuffle (1 MiB)", BLOCK_SHUFFLE),
             ]
