@@ -9,6 +9,7 @@ there, and the memory of the server. With `--make`, PATH is first written as a p
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import random
 import shutil
@@ -59,7 +60,7 @@ def wait_for_image(page: playwright.Page, position: int) -> None:
     deadline = time.monotonic() + 60
     while not page.evaluate(SHOWN, position):
         if time.monotonic() > deadline:
-            sys.exit(f"no image at {position} after a minute")
+            raise TimeoutError(f"no image at {position} after a minute")
         time.sleep(0.005)
 
 
@@ -89,8 +90,10 @@ def main() -> None:
         page.goto("about:blank")
         command = [sys.executable, "-m", "feedline", "view", str(args.path), "--no-open"]
         begun = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, contextlib.ExitStack() as stack:
             assert server.stdout is not None
+            # Ends the server whatever happens here.
+            stack.callback(server.send_signal, signal.SIGINT)
             url = server.stdout.readline().strip()
             listening = time.perf_counter() - begun
             page.goto(url)
@@ -102,7 +105,6 @@ def main() -> None:
             choose = random.Random(0)
             times = [jump(page, choose.randrange(size)) for _ in range(args.jumps)]
             own, peak = memory_mb(server.pid)
-            server.send_signal(signal.SIGINT)
         browser.close()
     print(f"{size} samples")
     print(

@@ -205,6 +205,18 @@ def test_grid_filters_and_sheet(page, shown):
 
 
 @NEEDS_BROWSER
+def test_going_somewhere_again_replaces_what_was_typed(page, shown):
+    with viewing(shown) as url:
+        ready(page, url)
+        for position in (24, 3):
+            page.locator("#scroll").focus()
+            page.keyboard.press("g")
+            page.keyboard.type(str(position))
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f'.cell.here[data-position="{position}"]')
+
+
+@NEEDS_BROWSER
 def test_masks_boxes_points_and_text(page, marked):
     with viewing(marked) as url:
         ready(page, url + "&index=0")

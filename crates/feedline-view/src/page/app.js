@@ -657,7 +657,7 @@ function keys(event) {
   else if (state.page !== "grid") return;
   else if (event.key in moves) move(moves[event.key]);
   else if (event.key === "Enter" && grid.rows.has(grid.here)) openSheet(grid.rows.get(grid.here).index);
-  else if (event.key === "g") $("jump").focus();
+  else if (event.key === "g") $("jump").select();
   else if (event.key === "+" || event.key === "-") { $("zoom").value = state.zoom + (event.key === "+" ? 32 : -32); $("zoom").dispatchEvent(new Event("input")); }
   else if (event.key === "a" && grid.rows.has(grid.here)) { state.index = grid.rows.get(grid.here).index; augment(); }
   else return;
