@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -117,6 +118,7 @@ class Batches:
         self._progress = progress
         self._used = used
         self._process = os.getpid()
+        self._turn = threading.RLock()
         # Batches that the engine gave but the user has not received: an interrupt or a failed conversion loses nothing.
         self._held: list[Any] = []
         self._made = iter(core.next, None)
@@ -134,6 +136,11 @@ class Batches:
                 "this iteration was begun before a fork; its threads exist only in the parent process\n"
                 "hint: call iter() again in the child"
             )
+        # Threads may share an iteration: each batch goes to one of them.
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         self._watched.asked()
         if not self._held:
             self._take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import feedline as fl
 import pytest
@@ -47,3 +48,18 @@ def test_what_batches_need_is_imported_when_the_loader_is_made(folder):
         [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=120, check=True
     )
     assert run.stdout.strip() == "True"
+
+
+def test_threads_share_one_iteration(tmp_path):
+    """Every batch is somebody's, none is lost between two threads."""
+    data = fl.pack(({"number": n} for n in range(600)), tmp_path / "pack", progress=False)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with fl.Loader(data, batch_size=2, output="numpy") as loader, ThreadPoolExecutor(8) as pool:
+            running = iter(loader)
+            taken = pool.map(lambda _: [batch["index"].tolist() for batch in running], range(8))
+            found = sorted(index for mine in taken for batch in mine for index in batch)
+    finally:
+        sys.setswitchinterval(before)
+    assert found == list(range(600))
