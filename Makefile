@@ -8,10 +8,10 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets bench-peers parity fuzz clean
+.PHONY: help setup setup-test build demo test test-rust test-python test-leaks loom test-interop test-frameworks test-free-threaded lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets bench-peers parity fuzz clean
 
 help: ## What there is to make
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: ## Compiler tools and the Python environment (small)
 	@PYTHON=$(PYTHON) tools/setup.sh build
@@ -48,6 +48,9 @@ test-interop: setup-test build ## With the real libraries: their files read here
 test-frameworks: setup-test build ## With Lightning, Hugging Face, JAX, Keras, Ray, Spark and Dask, each in an environment of its own (2.5 GB)
 	VENV=$(VENV) tools/frameworks/setup.sh
 	$(BIN)/python python/frameworks/run.py
+
+test-free-threaded: setup ## On a Python without the interpreter lock: FREE_THREADED_PYTHON=python3.14t
+	tools/free_threaded.sh
 
 lint: setup-test build ## Formatting, clippy, ruff, types, stubs, layering
 	cargo fmt --all --check
