@@ -16,44 +16,12 @@ __all__ = ["warn_left_out"]
 
 _NAMES = re.compile(r"(^|[._])(box|boxes|bbox|bboxes|keypoint|keypoints|mask|masks)$", re.IGNORECASE)
 
+# Files of operations that leave every pixel at its place, and single operations that do.
+_STILL_FILES = {T.colour.__name__, T.damage.__name__, T.pixel.__name__, T.tints.__name__}
 _STILL = (
-    T.Normalize,
-    T.ToTensor,
-    T.ColorJitter,
-    T.Grayscale,
-    T.RandomGrayscale,
-    T.RandomInvert,
-    T.RandomPosterize,
-    T.RandomSolarize,
-    T.RandomEqualize,
-    T.RandomAutocontrast,
-    T.RandomAdjustSharpness,
-    T.RandomBrightness,
-    T.RandomContrast,
-    T.RandomSaturation,
-    T.RandomHue,
-    T.RandomGamma,
-    T.RandomChannelPermutation,
-    T.RandomPhotometricDistort,
-    T.RandomColorJitterHSV,
-    T.RandomColorJitterYIQ,
-    T.RGBShift,
-    T.ChannelDropout,
-    T.CLAHE,
-    T.GaussianBlur,
-    T.PILGaussianBlur,
-    T.MotionBlur,
-    T.Defocus,
-    T.GaussianNoise,
-    T.SaltAndPepper,
-    T.PowerLawNoise,
-    T.JPEG,
-    T.Cutout,
-    T.CoarseDropout,
-    T.GridMask,
     T.CircularMask,
     T.Poison,
-    T.RandomErasing,
+    T.PowerLawNoise,
     T.RGBToLGN,
     T.RGBToMagno,
     T.ReplaceLabel,
@@ -61,6 +29,7 @@ _STILL = (
     T.RandomBackgroundBlend,
     T.ThreeAugment,
     T.AugMix,
+    T.Python,
 )
 
 _told: set[tuple[str, ...]] = set()
@@ -89,4 +58,5 @@ def _moves(op: Any) -> bool:
     inner = getattr(op, "transforms", None)
     if inner is not None:
         return any(_moves(each) for each in inner)
-    return isinstance(op, T.Transform) and not isinstance(op, (_STILL, T.Python))
+    still = isinstance(op, _STILL) or type(op).__module__ in _STILL_FILES
+    return isinstance(op, T.Transform) and not still

@@ -3,18 +3,8 @@
 use feedline_pixels::Size;
 use serde::{Deserialize, Serialize};
 
-use super::colour::{
-    Autocontrast, Brightness, Contrast, Equalize, EqualizeTiles, Gamma, Gray, Hue, Invert, PermuteChannels,
-    Posterize, Saturation, Sharpness, ShiftChannels, Solarize, SolarizeAdd, TwistHsv, TwistYiq,
-};
 use super::fuse::Fusion;
-use super::geometric::{
-    Crop, HorizontalFlip, KeepBoxes, PadBorder, Resized, Sampled, ShufflePatches, VerticalFlip, Warped,
-};
-use super::pixel::{
-    AddNoise, Blended, Blur, BoxBlur, Composed, Disc, Erase, Grid, Holes, Recompress, Smear, Sprinkle,
-};
-use super::policy::Mixed;
+use super::ops::*;
 
 /// A concrete operation: its numbers are fixed.
 pub(crate) trait Act {

@@ -47,29 +47,11 @@ use op::Op;
 
 /// The parameters of every operation.
 pub mod ops {
-    pub use super::colour::{
-        CLAHE, ChannelDropout, ColorJitter, Grayscale, RGBShift, RGBToLGN, RGBToMagno, RandomAdjustSharpness,
-        RandomAutocontrast, RandomBrightness, RandomChannelPermutation, RandomColorJitterHSV,
-        RandomColorJitterYIQ, RandomContrast, RandomEqualize, RandomGamma, RandomGrayscale, RandomHue,
-        RandomInvert, RandomPhotometricDistort, RandomPosterize, RandomSaturation, RandomSolarize,
-    };
-    pub use super::geometric::{
-        BucketResize, CenterCrop, ElasticTransform, FiveCrop, Letterbox, OpticalDistortion, Pad, PadMode,
-        PaddingMode, RandomAffine, RandomCrop, RandomHorizontalFlip, RandomIoUCrop, RandomPatchShuffle,
-        RandomPerspective, RandomResize, RandomResizedCrop, RandomRotate, RandomRotateObject, RandomRotation,
-        RandomShortestSize, RandomTranslate, RandomVerticalFlip, RandomZoom, RandomZoomOut, Resize,
-        ResizedCenterCrop, ScaleJitter, TenCrop,
-    };
+    pub use super::colour::*;
+    pub use super::geometric::*;
     pub use super::label::ReplaceLabel;
-    pub use super::pixel::{
-        BackgroundKind, CircularMask, CoarseDropout, Cutout, Defocus, EraseMode, EraseValue, FadeMode,
-        GaussianBlur, GaussianNoise, GridMask, JPEG, MotionBlur, Normalize, PILGaussianBlur, Poison,
-        PowerLawNoise, RandomBackgroundBlend, RandomEmbed, RandomErasing, SaltAndPepper,
-    };
-    pub use super::policy::{
-        AugMix, AutoAugment, AutoAugmentPolicy, Compose, Dialect, RandAugment, RandomApply, RandomChoice,
-        RandomOrder, Schedule, SomeOf, ThreeAugment, TrivialAugmentWide, Yoked,
-    };
+    pub use super::pixel::*;
+    pub use super::policy::*;
     pub use super::tokens::{TokenWindow, WindowPolicy};
 }
 

@@ -9,11 +9,9 @@ mod three_augment;
 mod timm;
 mod yoked;
 
-pub use augmix::AugMix;
-pub use auto_augment::{AutoAugment, AutoAugmentPolicy, Dialect, RandAugment, TrivialAugmentWide};
-pub use lists::{Compose, RandomApply, RandomChoice, RandomOrder, SomeOf};
-pub use schedule::Schedule;
-pub use three_augment::ThreeAugment;
-pub use yoked::Yoked;
-
-pub(crate) use augmix::{Mixed, gamma};
+pub use augmix::*;
+pub use auto_augment::*;
+pub use lists::*;
+pub use schedule::*;
+pub use three_augment::*;
+pub use yoked::*;
