@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from feedline._against import OURS, compare, table
+from feedline._against import OURS, RECIPES, compare, table
 from feedline._against.peers import PEERS
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -58,8 +58,10 @@ def plot(result: dict, out: Path, which: str, recipes: tuple[str, ...], name: st
     from matplotlib import pyplot as plt
 
     title, better = PLOTS[which]
-    figure, axes = plt.subplots(1, len(recipes), figsize=(6 * len(recipes), 4.2), squeeze=False, layout="constrained")
-    for axis, recipe in zip(axes[0], recipes, strict=True):
+    figure, axes = plt.subplots(
+        (len(recipes) + 1) // 2, 2, figsize=(12, 4.2 * ((len(recipes) + 1) // 2)), squeeze=False, layout="constrained"
+    )
+    for axis, recipe in zip(axes.flat, recipes, strict=True):
         rows = {peer: row for peer, row in result["recipes"][recipe].items() if which in row}
         order = sorted(rows, key=lambda peer: rows[peer][which], reverse=which != "rate")
         scale = 2**20 if which == "memory" else 1
@@ -141,7 +143,7 @@ def main() -> None:
     names = [name for name in PEERS if name in here or name in found]
     names = [name for name in names if name in OURS or not given.only or name in given.only.split(",")]
     settings = {"batch": given.batch_size, "threads": given.threads, "epochs": given.epochs, "rounds": given.rounds}
-    result = compare(given.folder, names, ("train", "validation"), settings, found)
+    result = compare(given.folder, names, RECIPES, settings, found)
     result["data"] = Path(given.folder).name
     result["left_out"] = [name for name in PEERS if name not in names]
     print(table(result))
@@ -149,7 +151,7 @@ def main() -> None:
         given.docs.mkdir(parents=True, exist_ok=True)
         by_threads = scaling(given.folder, names, settings, found, given.docs)
         for which in PLOTS:
-            plot(result, given.docs, which, ("train", "validation"), f"peers-{which.replace('_per_1000', '')}")
+            plot(result, given.docs, which, RECIPES, f"peers-{which.replace('_per_1000', '')}")
         result["threads"] = by_threads
         (given.docs / "peers.json").write_text(json.dumps(result, indent=1) + "\n")
         plots = "\n".join(

@@ -24,7 +24,7 @@ from .peers import PEERS
 
 __all__ = ["compare", "main", "table"]
 
-RECIPES = ("train", "validation")
+RECIPES = ("train", "validation", "decode", "raw")
 OURS = ("feedline", "feedline-pack", "feedline-dct")
 
 # Two loaders do the same work if their pixels differ by no more than a few levels of 255, after normalising.
@@ -186,6 +186,8 @@ def _judge(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
 def _work(recipe: str, look: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
     if sorted(look["shape"]) != sorted(reference["shape"]):
         return f"other work: {look['shape']}"
+    if recipe == "raw":
+        return "undecoded bytes"
     if recipe == "train":
         return "same recipe; crops are drawn, so pixels cannot be compared"
     pairs = list(zip(look["image"], reference["image"], strict=True))

@@ -5,7 +5,8 @@ feedline but for feedline's own turn.
     python peers.py NAME run RECIPE BATCH THREADS EPOCHS FOLDER OUT      measures; prints one JSON document
 
 `train` is RandomResizedCrop 224, flip, normalise, float32, shuffled; `validation` Resize 256, CenterCrop 224, normalise, in
-order. What a loader cannot do raises `Left` with the reason.
+order; `decode` every image whole, as RGB bytes, in order; `raw` every image's undecoded bytes, shuffled. What a loader
+cannot do raises `Left` with the reason.
 """
 
 from __future__ import annotations
@@ -26,8 +27,34 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 Epoch = Callable[[], Iterable[Any]]
 
 
+SHUFFLED = ("train", "raw")
+
+
 class Left(Exception):  # noqa: N818 - a reason, not a mistake
     """What this loader does not do."""
+
+
+def only(work: str, *possible: str, reason: str) -> None:
+    """Leaves all other work out."""
+    if work not in possible:
+        raise Left(reason)
+
+
+def groups(values: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of `size`, for loaders whose batches must have one shape."""
+    group: list[Any] = []
+    for value in values:
+        group.append(value)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def as_list(pairs: list[tuple[Any, int]]) -> tuple[list[Any], list[int]]:
+    """A batch of images that differ in size."""
+    return [image for image, _ in pairs], [label for _, label in pairs]
 
 
 def files(folder: str) -> list[tuple[Path, int]]:
@@ -36,8 +63,21 @@ def files(folder: str) -> list[tuple[Path, int]]:
     return [(file, label) for label, name in enumerate(classes) for file in sorted(Path(folder, name).iterdir())]
 
 
+def work_is_whole(work: str) -> bool:
+    return work in ("decode", "raw")
+
+
+def whole_image(image: Any) -> Any:
+    """All pixels of a PIL image."""
+    import numpy as np
+
+    return np.asarray(image.convert("RGB"))
+
+
 def recipe(name: str) -> Any:
-    """torchvision's, on PIL images."""
+    """torchvision's, on PIL images; a function of the image."""
+    if work_is_whole(name):
+        return whole_image
     import torch
     from torchvision.transforms import v2
 
@@ -54,17 +94,22 @@ class Folder:
 
     def __init__(self, folder: str, work: str, *, tensors: bool = False) -> None:
         self.files, self.recipe, self.tensors = files(folder), recipe(work), tensors
+        self.work = work
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, at: int) -> Any:
         file, label = self.files[at]
+        if self.work == "raw":
+            return file.read_bytes(), label
         if self.tensors:
             from torchvision.io import ImageReadMode, decode_image
             from torchvision.transforms.v2.functional import to_dtype
 
             image = decode_image(str(file), ImageReadMode.RGB)
+            if self.work == "decode":
+                return image.permute(1, 2, 0), label
             for step in self.recipe.transforms:
                 image = image if type(step).__name__ in ("PILToTensor", "RGB") else step(image)
             return to_dtype(image), label
@@ -74,34 +119,42 @@ class Folder:
             return self.recipe(image), label
 
 
-def torch_loader(data: Any, batch: int, threads: int, *, shuffle: bool) -> Epoch:
+def torch_loader(data: Any, work: str, batch: int, threads: int) -> Epoch:
     from torch.utils.data import DataLoader
 
     # All worker processes that there are cores for, as its documentation advises.
-    loader = DataLoader(data, batch, shuffle=shuffle, num_workers=threads, persistent_workers=threads > 0)
+    loader = DataLoader(
+        data,
+        batch,
+        shuffle=work in SHUFFLED,
+        num_workers=threads,
+        persistent_workers=threads > 0,
+        collate_fn=as_list if work_is_whole(work) else None,
+    )
     return lambda: (images for images, _ in loader)
 
 
 def torch(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
-    return torch_loader(Folder(folder, work), batch, threads, shuffle=work == "train")
+    return torch_loader(Folder(folder, work), work, batch, threads)
 
 
 def torchvision_io(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
-    return torch_loader(Folder(folder, work, tensors=True), batch, threads, shuffle=work == "train")
+    only(work, "train", "validation", "decode", reason="nothing of it is used for undecoded bytes")
+    return torch_loader(Folder(folder, work, tensors=True), work, batch, threads)
 
 
 def feedline(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
     import feedline as fl
     from feedline import transforms as T
 
-    crops = {
-        "train": [T.RandomResizedCrop(224), T.RandomHorizontalFlip()],
-        "validation": [T.Resize(256), T.CenterCrop(224)],
-    }
-    ops = [*crops[work], T.Normalize(MEAN, STD)]
-    loader = fl.Loader(
-        folder, batch_size=batch, shuffle=work == "train", num_workers=threads, transforms=ops, output="numpy"
-    )
+    last = T.Normalize(MEAN, STD)
+    knobs: dict[str, Any] = {
+        "train": {"transforms": [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), last]},
+        "validation": {"transforms": [T.Resize(256), T.CenterCrop(224), last]},
+        "decode": {"dtype": "uint8", "memory_format": "channels_last"},
+        "raw": {"decode": "none"},
+    }[work]
+    loader = fl.Loader(folder, batch_size=batch, shuffle=work in SHUFFLED, num_workers=threads, output="numpy", **knobs)
     return lambda: (one["image"] for one in loader)
 
 
@@ -130,9 +183,13 @@ def webdataset(work: str, batch: int, threads: int, _folder: str, out: str) -> E
     from torch.utils.data import DataLoader
 
     shards = sorted(map(str, Path(out, "wds").glob("*.tar")))
-    data = wds.WebDataset(shards, shardshuffle=len(shards) if work == "train" else False)
-    data = (data.shuffle(1000) if work == "train" else data).decode("pil").to_tuple("jpg", "cls")
-    data = data.map_tuple(recipe(work), int).batched(batch)
+    data = wds.WebDataset(shards, shardshuffle=len(shards) if work in SHUFFLED else False)
+    data = data.shuffle(1000) if work in SHUFFLED else data
+    if work == "raw":
+        data = data.to_tuple("jpg", "cls").batched(batch, collation_fn=as_list)
+    else:
+        data = data.decode("pil").to_tuple("jpg", "cls").map_tuple(recipe(work), int)
+        data = data.batched(batch, collation_fn=as_list) if work == "decode" else data.batched(batch)
     loader = DataLoader(data, None, num_workers=min(threads, len(shards)))
     return lambda: (images for images, _ in loader)
 
@@ -149,6 +206,7 @@ def write_webdataset(folder: str, out: str) -> None:
 
 
 def mosaicml(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
+    only(work, "train", "validation", "decode", reason="images are decoded when they are read")
     from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
@@ -159,7 +217,8 @@ def mosaicml(work: str, batch: int, threads: int, _folder: str, out: str) -> Epo
 
     data = Images(local=f"{out}/mds", batch_size=batch, shuffle=work == "train")
     data.recipe = recipe(work)
-    loader = DataLoader(data, batch, num_workers=threads, persistent_workers=threads > 0)
+    collate = as_list if work == "decode" else None
+    loader = DataLoader(data, batch, num_workers=threads, persistent_workers=threads > 0, collate_fn=collate)
     return lambda: (images for images, _ in loader)
 
 
@@ -178,6 +237,7 @@ def litdata_item(pair: tuple[Path, int]) -> dict[str, Any]:
 
 
 def litdata(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
+    only(work, "train", "validation", "decode", reason="images are decoded when they are read")
     import litdata as lit
     from torchvision.transforms.v2.functional import to_pil_image
 
@@ -190,7 +250,8 @@ def litdata(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoc
             return steps(image if hasattr(image, "convert") else to_pil_image(image)), sample["label"]
 
     data = Images(f"{out}/litdata", shuffle=work == "train")
-    loader = lit.StreamingDataLoader(data, batch_size=batch, num_workers=threads)
+    more = {"collate_fn": as_list} if work == "decode" else {}
+    loader = lit.StreamingDataLoader(data, batch_size=batch, num_workers=threads, **more)
     return lambda: (images for images, _ in loader)
 
 
@@ -201,6 +262,7 @@ def write_litdata(folder: str, out: str) -> None:
 
 
 def ffcv(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
+    only(work, "train", "validation", reason="images of one batch have one size, and are decoded when they are read")
     import numpy as np
     from ffcv.fields.basics import IntDecoder
     from ffcv.fields.rgb_image import CenterCropRGBImageDecoder, RandomResizedCropRGBImageDecoder
@@ -253,8 +315,10 @@ def dali(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
     @pipeline_def(batch_size=batch, num_threads=threads, device_id=None)  # type: ignore[misc]
     def pipeline() -> Any:
         data, label = fn.readers.file(
-            file_root=folder, random_shuffle=work == "train", name="files", pad_last_batch=True
+            file_root=folder, random_shuffle=work in SHUFFLED, name="files", pad_last_batch=not work_is_whole(work)
         )
+        if work_is_whole(work):
+            return (data if work == "raw" else fn.decoders.image(data)), label
         how = {"mean": [m * 255 for m in MEAN], "std": [s * 255 for s in STD], "crop": (224, 224), "dtype": types.FLOAT}
         if work == "train":
             images = fn.decoders.image_random_crop(data, random_area=(0.08, 1.0), random_aspect_ratio=(3 / 4, 4 / 3))
@@ -263,6 +327,17 @@ def dali(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
         images = fn.resize(fn.decoders.image(data), resize_shorter=256, antialias=True)
         return fn.crop_mirror_normalize(images, **how), label
 
+    if work_is_whole(work):
+        made = pipeline()
+        made.build()
+        size = len(files(folder))
+
+        def whole() -> Iterator[Any]:
+            for first in range(0, size, batch):
+                images = made.run()[0]
+                yield [images.at(at) for at in range(min(batch, size - first))]
+
+        return whole
     loader = DALIGenericIterator(
         [pipeline()],
         ["image", "label"],
@@ -282,10 +357,16 @@ def spdl(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
 
     if work == "train":
         raise Left("its filters draw no RandomResizedCrop")
+    only(work, "validation", "decode", reason="it is for decoding")
     scale = "scale=256:256:force_original_aspect_ratio=increase:flags=bilinear,crop=224:224"
     mean, std = np.array(MEAN, np.float32).reshape(3, 1, 1), np.array(STD, np.float32).reshape(3, 1, 1)
 
+    def whole(file: Path) -> Any:
+        return spdl.io.to_numpy(spdl.io.load_image(str(file), filter_desc="format=pix_fmts=rgb24"))
+
     def decode(file: Path) -> Any:
+        if work == "decode":
+            return whole(file)
         packets = spdl.io.demux_image(str(file))
         frames = spdl.io.decode_packets(
             packets, filter_desc=spdl.io.get_filter_desc(packets, filter_desc=scale, pix_fmt="rgb24")
@@ -298,7 +379,9 @@ def spdl(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
     def epoch() -> Iterator[Any]:
         order = random.sample(all_files, len(all_files)) if work == "train" else all_files
         builder = PipelineBuilder().add_source(order).pipe(decode, concurrency=threads, output_order="input")
-        pipeline = builder.aggregate(batch).pipe(np.stack).add_sink(3).build(num_threads=threads + 1)
+        builder = builder.aggregate(batch)
+        builder = builder if work == "decode" else builder.pipe(np.stack)
+        pipeline = builder.add_sink(3).build(num_threads=threads + 1)
         with pipeline.auto_stop():
             yield from pipeline
 
@@ -308,6 +391,7 @@ def spdl(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
 def turboloader(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
     import turboloader as turbo
 
+    only(work, "train", "validation", reason="gives images of one size")
     if work == "validation":
         raise Left("resizes to the square without keeping the aspect ratio; no CenterCrop of a resized image")
 
@@ -365,12 +449,19 @@ def tfdata(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch
         image = tf.image.resize(image, size, antialias=True)
         return (tf.image.resize_with_crop_or_pad(image, 224, 224) - mean) / std
 
+    def decode(name: Any) -> Any:
+        return tf.io.decode_jpeg(tf.io.read_file(name), channels=3)
+
+    steps = {"train": train, "validation": validation, "decode": decode, "raw": tf.io.read_file}
     data = tf.data.Dataset.from_tensor_slices(names)
-    data = data.shuffle(len(names)) if work == "train" else data
+    data = data.shuffle(len(names)) if work in SHUFFLED else data
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
-    data = data.map(train if work == "train" else validation, num_parallel_calls=threads).batch(batch).prefetch(2)
-    data = data.with_options(options)
+    data = data.map(steps[work], num_parallel_calls=threads)
+    if work_is_whole(work):
+        data = data.prefetch(2 * batch).with_options(options)
+        return lambda: groups((one.numpy() for one in data), batch)
+    data = data.batch(batch).prefetch(2).with_options(options)
     return lambda: (one.numpy() for one in data)
 
 
@@ -378,15 +469,17 @@ def grain(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
     import grain.python as pg
 
     data = pg.MapDataset.source(Folder(folder, work))
-    data = data.shuffle(seed=0) if work == "train" else data
-    data = data.map(lambda pair: pair[0].numpy()).to_iter_dataset(
+    data = data.shuffle(seed=0) if work in SHUFFLED else data
+    data = data.map(lambda pair: pair[0] if work_is_whole(work) else pair[0].numpy()).to_iter_dataset(
         pg.ReadOptions(num_threads=threads, prefetch_buffer_size=64)
     )
+    if work_is_whole(work):
+        return lambda: groups(data, batch)
     return lambda: iter(data.batch(batch))
 
 
 def datago(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
-    raise Left("gives images of its own sizes, one by one; it has neither of the two recipes")
+    raise Left("gives images of its own sizes, one by one; it has none of these recipes")
 
 
 WRITERS: dict[str, Callable[[str, str], None]] = {
@@ -491,12 +584,26 @@ def looked_at(batch: Any) -> dict[str, Any]:
     """The form of a batch, and a small thumbnail of its first image for comparing."""
     import numpy as np
 
+    if not hasattr(batch, "ndim"):
+        return looked_at_first(batch[0])
+
     array = np.asarray(batch.numpy() if hasattr(batch, "numpy") else batch, np.float32)
     image = array[0] if array.shape[1] == 3 else np.moveaxis(array[0], -1, 0)  # noqa: PLR2004 - colours
     return {
         "shape": list(array.shape[1:]),
         "image": [round(float(value), 3) for value in image[:, ::8, ::8].reshape(-1)],
     }
+
+
+def looked_at_first(first: Any) -> dict[str, Any]:
+    """The same of a batch whose images differ in size. Undecoded bytes have no pixels."""
+    import numpy as np
+
+    array = np.asarray(first)
+    if array.ndim != 3:  # noqa: PLR2004 - height, width, colours
+        return {"shape": [], "image": []}
+    small = array[::8, ::8].reshape(-1) / 255
+    return {"shape": list(array.shape), "image": [round(float(value), 3) for value in small]}
 
 
 def main() -> None:
