@@ -558,8 +558,11 @@ class Memory(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(0.1):
-            now = sum(map(_resident, [os.getpid(), *descendants()]))
-            self.most = max(self.most, now)
+            self.look()
+
+    def look(self) -> None:
+        """Notes what is used now."""
+        self.most = max(self.most, sum(map(_resident, [os.getpid(), *descendants()])))
 
 
 def measure(epoch: Epoch, epochs: int) -> dict[str, Any]:
@@ -577,6 +580,8 @@ def measure(epoch: Epoch, epochs: int) -> dict[str, Any]:
             images += len(batch)
         found.append({"images": images, "seconds": time.perf_counter() - begun, "cpu": cpu() - used, "first": first})
     memory.over.set()
+    # A short run may end before the thread has looked.
+    memory.look()
     return {"epochs": found, "memory": memory.most, "look": look}
 
 
