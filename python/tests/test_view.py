@@ -274,6 +274,30 @@ def test_the_playground_draws_by_seed(page, shown):
 
 
 @NEEDS_BROWSER
+def test_the_playground_moves_masks_boxes_and_points(page, marked):
+    ops = "T.RandomHorizontalFlip(p=1.0)"
+    with viewing(marked) as url:
+        ready(page, f"{url}&page=play&draws=1&play=2&ops={quote('[' + ops + ']')}")
+        plain = fl.open(marked).decoded()[2]
+        image = pixels_of(page, 'img[data-draw="0"]')
+        assert np.abs(image.astype(int) - plain["image"][:, ::-1]).mean() < 6
+        mask = pixels_of(page, 'img[data-mask="0"]')
+        assert mask.shape == (60, 80, 4)
+        # The mask's box was at columns 10 to 40 of 80.
+        assert mask[20, 79 - 25, 3] > 0
+        assert mask[20, 79 - 5, 3] == 0
+        page.wait_for_selector('svg[data-marks="0"] circle')
+        where = page.evaluate(
+            "[...document.querySelectorAll('svg[data-marks] circle')].map(c => [+c.getAttribute('cx'), +c.getAttribute('cy')])"
+        )
+        assert np.allclose(where, [[60, 20], [20, 30]], atol=1.01)
+        corners = page.evaluate(
+            "[...document.querySelectorAll('svg[data-marks] rect')].map(r => [+r.getAttribute('x'), +r.getAttribute('y')])"
+        )
+        assert np.allclose(corners, [[40, 10], [10, 20]], atol=0.01)
+
+
+@NEEDS_BROWSER
 def test_live_numbers_move(page, shown):
     with fl.Loader(shown, batch_size=4, dashboard=True, output="numpy", on_error="skip") as loader:
         over = threading.Event()

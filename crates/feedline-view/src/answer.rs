@@ -64,7 +64,7 @@ impl Page {
             "/app.js" => Answer::file("text/javascript; charset=utf-8", include_str!("page/app.js")),
             "/style.css" => Answer::file("text/css; charset=utf-8", include_str!("page/style.css")),
             "/favicon.ico" => Answer { status: 204, kind: "image/x-icon", ..Answer::default() },
-            "/thumb" | "/mask" | "/play" => self.image(path, query, known),
+            "/thumb" | "/mask" | "/play" | "/playmask" => self.image(path, query, known),
             _ => self.data(path, query, sent).unwrap_or_else(|wrong| Answer::error(400, &wrong)),
         }
     }
@@ -172,6 +172,9 @@ impl Page {
 fn draw(path: &str, dataset: &Dataset, sample: u64, query: &Query) -> Result<(&'static str, Vec<u8>), Wrong> {
     if path == "/play" {
         return Ok(("image/jpeg", play::play(dataset, query)?.jpeg));
+    }
+    if path == "/playmask" {
+        return Ok(("image/png", play::mask(dataset, query)?));
     }
     let field = match query.maybe::<usize>("field")? {
         Some(field) if field < dataset.schema().fields.len() => field,

@@ -66,16 +66,29 @@ pub(crate) fn mask_png(
     field: usize,
     side: u32,
 ) -> std::result::Result<Vec<u8>, String> {
+    let made = class_indices(dataset, sample, field, |size| fitted(size, side))?;
+    Ok(mask(&class_bytes(&made.bytes), made.shape[0] as u32, made.shape[1] as u32))
+}
+
+/// The classes of a mask field, after transforms for its height and width.
+pub(crate) fn class_indices(
+    dataset: &Dataset,
+    sample: u64,
+    field: usize,
+    transforms: impl FnOnce((u32, u32)) -> Vec<Transform>,
+) -> std::result::Result<apply::Applied, String> {
     let value = dataset.get_field(sample, field).map_err(|e| e.to_string())?;
     let OwnedValue::Image { bytes, meta, .. } = value else { return Err("no mask".to_owned()) };
-    let made = apply::class_indices((&bytes, meta), |size| fitted(size, side))?;
-    // Palettes have 256 colours; class 256 looks like class 1.
+    apply::class_indices((&bytes, meta), transforms)
+}
+
+/// Classes of eight bytes as classes of one. Palettes have 256 colours; class 256 looks like class 1.
+pub(crate) fn class_bytes(classes: &[u8]) -> Vec<u8> {
     let class = |eight: &[u8]| match i64::from_le_bytes(eight.try_into().unwrap_or_default()) {
         class @ 0..=255 => class as u8,
         class => (class.rem_euclid(254) + 1) as u8,
     };
-    let classes: Vec<u8> = made.bytes.chunks_exact(8).map(class).collect();
-    Ok(mask(&classes, made.shape[0] as u32, made.shape[1] as u32))
+    classes.chunks_exact(8).map(class).collect()
 }
 
 /// What makes an image of this height and width fit.

@@ -4,7 +4,8 @@ use feedline::apply::{DrawFrom, ImageOps, Moved};
 use feedline::field::MemoryFormat;
 use feedline::owned::OwnedValue;
 use feedline::transform::Transform;
-use feedline::{DType, Dataset};
+use feedline::transform::ops::Resize;
+use feedline::{DType, Dataset, Kind};
 use serde_json::{Value, json};
 
 use crate::query::{Query, Wrong};
@@ -107,22 +108,50 @@ pub(crate) fn drawn(dataset: &Dataset, query: &Query) -> Result<Value, Wrong> {
     let without = asked.ops.iter().any(|op| op.name() == "Normalize");
     let note = without.then_some("shown before Normalize");
     let boxes = moved_boxes(dataset, &asked, &image, &all);
+    let points = moved_points(dataset, &asked, &image, &all);
     let json: Vec<Value> = asked.ops.iter().map(pipeline::spec).collect();
     Ok(json!({"params": all, "python": pipeline::to_python(&asked.ops), "json": json, "note": note,
-        "size": [image.height, image.width], "boxes": boxes}))
+        "size": [image.height, image.width], "boxes": boxes, "points": points, "masks": masks_of(dataset)}))
+}
+
+/// Mask fields that can be laid over a draw.
+fn masks_of(dataset: &Dataset) -> Vec<usize> {
+    let fields = &dataset.schema().fields;
+    let is_file = |n: &usize| fields[*n].kind == Kind::Image && sheet::is_mask(dataset, *n);
+    (0..fields.len()).filter(is_file).collect()
+}
+
+/// The mask in `field`, as a draw moves it, as a PNG.
+pub(crate) fn mask(dataset: &Dataset, query: &Query) -> Result<Vec<u8>, Wrong> {
+    let asked = Asked::new(query)?;
+    let field = query.number("field", 0)? as usize;
+    if !masks_of(dataset).contains(&field) {
+        return Err(format!("field: there is no mask in field {field}"));
+    }
+    let image = source(dataset, asked.sample)?;
+    let size = (image.height, image.width);
+    let params = asked.checked()?.drawn_params(size, asked.from()).map_err(|e| e.to_string())?;
+    let stored = images::class_indices(dataset, asked.sample, field, |_| {
+        vec![Resize { size: Some(size), ..Resize::default() }.into()]
+    })?;
+    let moved =
+        Moved::new(&params, size).and_then(|moved| moved.mask(&stored.bytes, DType::I64, 0, DType::I64));
+    let moved = moved.map_err(|e| e.to_string())?;
+    let [height, width] = moved.shape[..] else { return Err("several crops have no one mask".to_owned()) };
+    if height.saturating_mul(width) > MOST_BYTES as u64 {
+        return Err(format!("a result of {height} x {width} is too large to be shown"));
+    }
+    Ok(images::mask(&images::class_bytes(&moved.bytes), height as u32, width as u32))
 }
 
 /// Boxes (`x1, y1, x2, y2`) of the sample as each draw moves them.
 fn moved_boxes(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: &[Value]) -> Value {
-    let Some(boxes) = boxes_of(dataset, asked.sample) else { return Value::Null };
+    let Some(boxes) = rows_of(dataset, asked.sample, &["box"], &[4]) else { return Value::Null };
     let rules = feedline::transform::Boxes::default();
-    let Some((height, width)) = sheet::size(dataset, asked.sample) else { return Value::Null };
-    let scale = [
-        f64::from(image.width) / f64::from(width.max(1)),
-        f64::from(image.height) / f64::from(height.max(1)),
-    ];
+    let Some(scale) = scale(dataset, asked.sample, image) else { return Value::Null };
+    let boxes = boxes.1;
     let scaled: Vec<[f64; 4]> = boxes
-        .iter()
+        .chunks_exact(4)
         .map(|four| [four[0] * scale[0], four[1] * scale[1], four[2] * scale[0], four[3] * scale[1]])
         .collect();
     let moved = |params: &Value| {
@@ -132,16 +161,43 @@ fn moved_boxes(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: 
     json!(drawn.iter().map(moved).collect::<Vec<_>>())
 }
 
-fn boxes_of(dataset: &Dataset, sample: u64) -> Option<Vec<[f64; 4]>> {
-    let field = dataset.schema().fields.iter().position(|field| field.name.contains("box"))?;
+/// Keypoints (`x, y` and perhaps whether they are visible) as each draw moves them.
+fn moved_points(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: &[Value]) -> Value {
+    let names = ["point", "landmark", "joint"];
+    let Some((each, points)) = rows_of(dataset, asked.sample, &names, &[2, 3]) else { return Value::Null };
+    let Some(scale) = scale(dataset, asked.sample, image) else { return Value::Null };
+    let mut scaled = points;
+    for point in scaled.chunks_exact_mut(each) {
+        point[0] *= scale[0];
+        point[1] *= scale[1];
+    }
+    let moved = |params: &Value| {
+        let moved = Moved::new(&params.to_string(), (image.height, image.width)).ok()?;
+        let mut points = scaled.clone();
+        moved.keypoints(each, &mut points).ok()?;
+        Some(points.chunks_exact(each).map(<[f64]>::to_vec).collect::<Vec<_>>())
+    };
+    json!(drawn.iter().map(moved).collect::<Vec<_>>())
+}
+
+/// From the sample's own pixels to those of the image that is augmented.
+fn scale(dataset: &Dataset, sample: u64, image: &images::Pixels) -> Option<[f64; 2]> {
+    let (height, width) = sheet::size(dataset, sample)?;
+    let ratio = |now: u32, own: u32| f64::from(now) / f64::from(own.max(1));
+    Some([ratio(image.width, width), ratio(image.height, height)])
+}
+
+/// The rows of the first field with one of these words in its name, and the numbers of a row, which must be one of
+/// `each`.
+fn rows_of(dataset: &Dataset, sample: u64, words: &[&str], each: &[usize]) -> Option<(usize, Vec<f64>)> {
+    let is_named = |name: &str| words.iter().any(|word| name.contains(word));
+    let field = dataset.schema().fields.iter().position(|field| is_named(&field.name))?;
     let OwnedValue::Array { dtype, shape, bytes } = dataset.get_field(sample, field).ok()? else {
         return None;
     };
-    if shape.len() != 2 || shape[1] != 4 {
-        return None;
-    }
-    let numbers = feedline::apply::numbers(dtype, &bytes).ok()?;
-    Some(numbers.chunks_exact(4).map(|four| [four[0], four[1], four[2], four[3]]).collect())
+    let [_, numbers] = shape[..] else { return None };
+    let numbers = usize::try_from(numbers).ok().filter(|numbers| each.contains(numbers))?;
+    Some((numbers, feedline::apply::numbers(dtype, &bytes).ok()?))
 }
 
 /// Transforms that a click adds: name, and its fields with their defaults.

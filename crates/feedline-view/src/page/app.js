@@ -473,10 +473,13 @@ async function play() {
     found.forEach((one, view) => {
       const image = element("img", { alt: `draw ${draw}${found.length > 1 ? `, view ${view + 1}` : ""}`, src: `/play?${query({ ...words, ops: views[view], view, draw })}`, "data-draw": draw });
       const frame = element("div", { class: "frame" }, image);
-      const boxes = one.boxes && one.boxes[draw];
-      if (boxes && boxes.length) image.addEventListener("load", () => {
-        const layer = drawing("svg", { viewBox: `0 0 ${image.naturalWidth} ${image.naturalHeight}`, preserveAspectRatio: "none" });
-        for (const box of boxes) layer.append(mark({ kind: "boxes", items: boxes, style: "xyxy" }, box, [image.naturalHeight, image.naturalWidth]));
+      for (const field of one.masks) frame.append(element("img", { class: "over", alt: `mask, draw ${draw}`, src: `/playmask?${query({ ...words, ops: views[view], view, draw, field })}`, "data-mask": draw }));
+      const boxes = one.boxes && one.boxes[draw], points = one.points && one.points[draw];
+      if ((boxes && boxes.length) || (points && points.length)) image.addEventListener("load", () => {
+        const size = [image.naturalHeight, image.naturalWidth];
+        const layer = drawing("svg", { viewBox: `0 0 ${size[1]} ${size[0]}`, preserveAspectRatio: "none", "data-marks": draw });
+        for (const box of boxes || []) layer.append(mark({ kind: "boxes", items: boxes, style: "xyxy" }, box, size));
+        for (const point of points || []) layer.append(mark({ kind: "keypoints", items: points }, point, size));
         frame.append(layer);
       });
       image.addEventListener("error", () => frame.replaceChildren(element("p", { class: "error", text: "cannot be made" })));
