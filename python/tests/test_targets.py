@@ -506,6 +506,27 @@ def test_annotations_of_coco_voc_and_yolo(tmp_path: Path) -> None:
         fl.open(images, annotations=yolo)
 
 
+def test_what_is_erased_keeps_its_targets() -> None:
+    """As the docs and these transforms say; each changes the image."""
+    points = np.array([[20, 30, 2], [100, 80, 1]], np.float32)
+    given = {"mask": MASK, "boxes": BOXES, "keypoints": points, "targets": {"mask": T.Mask(dtype="uint8")}}
+    for op in (
+        T.RandomErasing(1.0, scale=(0.3, 0.5)),
+        T.CoarseDropout((3, 5), (0.2, 0.4), (0.2, 0.4), p=1.0),
+        T.Cutout(40),
+        T.GridMask(p=1.0),
+        T.CircularMask(),
+        T.RandomBackgroundBlend(fade_mode="circular"),
+    ):
+        image, mask, boxes, moved = T.apply([op], IMAGE, seed=1, **given)
+        assert (np.asarray(image) != IMAGE).any(), op
+        assert (mask == MASK).all(), op
+        assert (boxes == BOXES).all(), op
+        assert (moved == points).all(), op
+    for op in (T.RandomErasing, T.CoarseDropout):
+        assert "are not changed" in (op.__doc__ or "")
+
+
 def test_what_is_left_behind_is_named_once(group: Path) -> None:
     ds = fl.open(group, fields={"image": "jpg", "boxes": "boxes.npy", "mask": "mask.png"})
     with pytest.warns(UserWarning, match="boxes, mask stay behind"):

@@ -19,6 +19,8 @@ use crate::wait::{LISTEN_EVERY, interruptible};
 
 /// How long closing waits for threads that are making a sample: see `feedline::Loader::close`.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// The same for a loader that is dropped without being closed.
+const DROP_WITHIN: Duration = Duration::from_secs(1);
 
 /// Epoch, samples, and a mixture's weights in this epoch and in the following ones.
 type Place = (u64, u64, Option<Vec<f64>>, Option<Vec<f64>>);
@@ -43,6 +45,18 @@ pub(crate) fn merge_stats(ranks: Vec<String>) -> PyResult<String> {
 pub(crate) struct PyLoader {
     loader: Loader,
     page: Mutex<Option<Server>>,
+    /// Whether Python allocates the batches.
+    asks: bool,
+    process: u32,
+}
+
+impl Drop for PyLoader {
+    fn drop(&mut self) {
+        // Threads that are just asking Python for memory need its lock to end, and whoever drops this holds it.
+        if self.asks && self.process == std::process::id() {
+            Python::try_attach(|py| py.detach(|| self.loader.close_within(DROP_WITHIN)));
+        }
+    }
 }
 
 #[pymethods]
@@ -72,9 +86,10 @@ impl PyLoader {
             _ => {}
         }
         let dataset = dataset.dataset().clone();
+        let asks = memory.is_some();
         let memory = memory.map(PythonMemory::shared);
         let loader = interruptible(py, move || Loader::with_memory(dataset, options, memory))?;
-        Ok(PyLoader { loader, page: Mutex::default() })
+        Ok(PyLoader { loader, page: Mutex::default(), asks, process: std::process::id() })
     }
 
     fn __len__(&self) -> usize {
