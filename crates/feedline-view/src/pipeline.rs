@@ -132,6 +132,18 @@ pub(crate) fn defaults(name: &str) -> Option<Vec<(String, Value)>> {
     plain().or_else(|_| sized()).ok().map(|made| fields(&made))
 }
 
+/// The names of a transform's fields, in their order. A transform that needs an argument has no defaults to read them from;
+/// then the error about a field that no transform has lists them.
+fn order(name: &str) -> Vec<String> {
+    if let Some(fields) = defaults(name) {
+        return fields.into_iter().map(|(field, _)| field).collect();
+    }
+    let unknown = json!({"op": name, "no such field": null});
+    let error = serde_json::from_value::<Transform>(unknown).err().map(|e| e.to_string()).unwrap_or_default();
+    let listed = error.split_once("expected").map_or("", |(_, listed)| listed);
+    listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -277,8 +289,7 @@ impl Reader<'_> {
         if !self.eat(b'(') {
             return Err(format!("{name}: an opening parenthesis is missing"));
         }
-        let order: Vec<String> =
-            defaults(name).unwrap_or_default().into_iter().map(|(field, _)| field).collect();
+        let order = order(name);
         let mut found = Map::new();
         loop {
             if self.eat(b')') {
@@ -314,9 +325,15 @@ fn tidy(name: &str, field: String, value: Value) -> (String, Value) {
         ("ColorJitter", "brightness" | "contrast" | "saturation", Some(by)) => {
             (field, json!([(1.0 - by).max(0.0), 1.0 + by]))
         }
-        ("ColorJitter", "hue", Some(by)) | ("RandomRotation", "degrees", Some(by)) => {
+        ("ColorJitter", "hue", Some(by)) | ("RandomRotation" | "RandomAffine", "degrees", Some(by)) => {
             (field, json!([-by, by]))
         }
+        ("RandomAffine", "shear", Some(by)) => (field, json!([-by, by, 0, 0])),
+        ("Pad", "padding", Some(_)) => (field, json!([value, value, value, value])),
+        ("GaussianBlur" | "ElasticTransform", "kernel_size" | "sigma" | "alpha", Some(_)) => {
+            (field, json!([value, value]))
+        }
+        (_, "fill", Some(_)) => (field, json!([value, value, value])),
         _ => (field, value),
     }
 }
@@ -358,6 +375,19 @@ mod tests {
     }
 
     #[test]
+    fn arguments_without_a_name_are_those_of_python() {
+        let read =
+            from_text("T.RandomRotation(30, 'bilinear'), T.Pad(4), T.GaussianBlur(5, (0.1, 2))").unwrap();
+        let json: Vec<Value> = read.iter().map(spec).collect();
+        assert_eq!(
+            (&json[0]["degrees"], &json[0]["interpolation"]),
+            (&json!([-30.0, 30.0]), &json!("bilinear"))
+        );
+        assert_eq!(json[1]["padding"], json!([4, 4, 4, 4]));
+        assert_eq!((&json[2]["kernel_size"], &json[2]["sigma"]), (&json!([5, 5]), &json!([0.1, 2.0])));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, word) in [
             ("T.RandomResizedCrop(", "missing"),
@@ -366,7 +396,8 @@ mod tests {
             ("T.RandomHorizontalFlip(chance=1)", "chance"),
             ("[T.RandomHorizontalFlip(]", "not understood"),
             ("T.RandomHorizontalFlip('a\\n')", "backslash"),
-            ("T.Pad(4)", "by name"),
+            ("T.Pad()", "padding"),
+            ("T.RandomRotation(1, 'bilinear', False, None, 0, 'pil', 7)", "it has"),
             ("3", "no transform"),
         ] {
             let error = from_text(text).unwrap_err();
