@@ -120,6 +120,19 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     return str(value)
 
 
+_MODES = ("RGB", "RGBA", "L", "LA", "I;16", "F", "index", "unchanged")
+
+
+def image_mode(name: str, value: Any) -> Any:
+    """A kind of values of images, for all of them or by field."""
+    if not isinstance(value, Mapping):
+        return choice(name, value, _MODES)
+    return {
+        text(f"{name}: name of a field", field): choice(f"{name}[{field!r}]", each, _MODES)
+        for field, each in value.items()
+    }
+
+
 def text(name: str, value: Any) -> str:
     """A string."""
     if not _is_text(value):

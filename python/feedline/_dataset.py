@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from . import _feedline
-from ._checks import choice, flag, listed, part, place, real, refuse, whole
+from ._checks import choice, flag, image_mode, listed, part, place, real, refuse, whole
 from ._lookalike import PlannedBatch
 from ._parting import bounds, chosen_numbers, draws
 from ._paths import Uri, local_text
@@ -29,7 +29,7 @@ class Dataset:
     [`decoded`][feedline.Dataset.decoded] is used.
     """
 
-    def __init__(self, core: _feedline.Dataset, *, decoded: bool = False) -> None:
+    def __init__(self, core: _feedline.Dataset, *, decoded: dict[str, str] | None = None) -> None:
         self._opened = core
         self._process = os.getpid()
         self._decoded = decoded
@@ -90,7 +90,7 @@ class Dataset:
         kinds = self.schema
         if name not in kinds:
             raise OptionError(f"there is no field {name!r}; the data set has: {', '.join(kinds)}")
-        if (self._decoded and kinds[name] == "image") or name in self._pickled:
+        if (self._decoded is not None and kinds[name] == "image") or name in self._pickled:
             return [self[index][name] for index in range(len(self))]
         return self._core.column(name)
 
@@ -132,9 +132,26 @@ class Dataset:
         """Things found that are not part of the data set: foreign files, unreadable folders, members of no sample."""
         return self._core.problems()
 
-    def decoded(self) -> Dataset:
-        """The same samples, with images as uint8 arrays (height, width, 3)."""
-        return Dataset(self._core, decoded=True)
+    @called
+    def decoded(self, *, mode: str | Mapping[str, str] = "RGB") -> Dataset:
+        """The same samples, with images as arrays (height, width, channels) of the file's numbers.
+
+        `mode` is as in [`Loader`][feedline.Loader], for all image fields or by field: `"RGB"` gives uint8 arrays
+        (height, width, 3), `"index"` the classes of a mask (height, width), `"unchanged"` all numbers of the file.
+
+        >>> import feedline as fl
+        >>> ds = fl.open(example_folder)
+        >>> ds.decoded()[0]["image"].shape, ds.decoded(mode="L")[0]["image"].shape
+        ((60, 80, 3), (60, 80))
+        """
+        fields = [name for name, kind in self.schema.items() if kind == "image"]
+        given = image_mode("mode", mode)
+        if isinstance(given, str):
+            return Dataset(self._core, decoded=dict.fromkeys(fields, given))
+        for name in given:
+            if name not in fields:
+                refuse("mode", name, f"the name of an image field ({', '.join(fields) or 'there is none'})")
+        return Dataset(self._core, decoded={name: given.get(name, "RGB") for name in fields})
 
     @called
     def select(self, indices: Iterable[int]) -> Dataset:
@@ -230,7 +247,7 @@ def _default_cache() -> str:
     return str((Path(root) if root else Path.home() / ".cache") / "feedline")
 
 
-def _restore(spec: str, decoded: bool) -> Dataset:
+def _restore(spec: str, decoded: dict[str, str] | None) -> Dataset:
     return Dataset(_feedline.Dataset.from_spec(spec), decoded=decoded)
 
 
@@ -253,9 +270,9 @@ class Mix(Dataset):
         """Samples of each data set."""
         return [len(part) for part in self._parts]
 
-    def decoded(self) -> Mix:
-        """The same samples, with images as uint8 arrays (height, width, 3)."""
-        return self._of([part.decoded() for part in self._parts])
+    def decoded(self, *, mode: str | Mapping[str, str] = "RGB") -> Mix:
+        """The same samples, with images as arrays; see `Dataset.decoded`."""
+        return self._of([part.decoded(mode=mode) for part in self._parts])
 
     def cached(self, cache_dir: Uri | None = None, *, pack: bool = True, image: str = "jpeg") -> Mix:
         """The same mix, with each data set packed on this machine; see `Dataset.cached`."""

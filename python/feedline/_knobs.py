@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from typing import Annotated, Any, TypedDict, get_type_hints
 
-from ._checks import choice, flag, listed, maybe, path, real, refuse, shown, text, texts, whole
+from ._checks import choice, flag, image_mode, listed, maybe, path, real, refuse, shown, text, texts, whole
 from ._paths import Uri
 from .errors import OptionError
 from .samplers import Indices, Sampler
@@ -113,7 +113,6 @@ def _named(name: str, value: Any, *, known: tuple[str, ...]) -> str:
 
 _IMAGE_TYPES = ("float32", "float16", "bfloat16", "uint8")
 _NUMBER_TYPES = (*_IMAGE_TYPES, "uint16", "int16", "int32", "int64", "float64")
-_MODES = ("RGB", "RGBA", "L", "LA", "I;16", "F", "index", "unchanged")
 
 
 def _dtype(name: str, value: Any) -> Any:
@@ -122,15 +121,6 @@ def _dtype(name: str, value: Any) -> Any:
         return _named(name, value, known=_IMAGE_TYPES)
     return {
         text(f"{name}: name of a field", field): _named(f"{name}[{field!r}]", each, known=_NUMBER_TYPES)
-        for field, each in value.items()
-    }
-
-
-def _mode(name: str, value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return choice(name, value, _MODES)
-    return {
-        text(f"{name}: name of a field", field): choice(f"{name}[{field!r}]", each, _MODES)
         for field, each in value.items()
     }
 
@@ -285,7 +275,7 @@ class KnobArguments(TypedDict, total=False):
     mode: Annotated[
         str | Mapping[str, str] | None,
         Knob(
-            maybe(_mode),
+            maybe(image_mode),
             'images as `"RGB"`, `"RGBA"`, `"L"`, `"LA"`, `"I;16"`, `"F"`, `"index"`, `"unchanged"`; or a dict by field',
             default=None,
         ),

@@ -97,15 +97,19 @@ impl PyDataset {
         self.dataset.len() as usize
     }
 
-    /// One sample as a dict; with `decoded`, images are arrays of bytes.
-    fn get<'py>(&self, py: Python<'py>, sample: u64, decoded: bool) -> PyResult<Bound<'py, PyDict>> {
+    /// One sample as a dict; images of the fields with a mode are arrays.
+    fn get<'py>(&self, py: Python<'py>, sample: u64, modes: Option<BTreeMap<String, String>>) -> PyResult<Bound<'py, PyDict>> {
         let dataset = self.dataset.clone();
         let values = interruptible(py, move || dataset.get(sample))?;
         let dict = PyDict::new(py);
         for (name, value) in values.fields {
             let shown = match value {
-                OwnedValue::Image { ref bytes, .. } if decoded => {
-                    self.pixels(py, sample, &name, bytes, &value)?
+                OwnedValue::Image { ref bytes, ref index, meta } if let Some(mode) = modes.as_ref().and_then(|modes| modes.get(&name)) => {
+                    let place = self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
+                    let made = py.detach(|| feedline::encode::decode_values(bytes, index, meta, mode));
+                    let bad = |e| feedline::Error::sample(place, feedline::error::Stage::Decode, e);
+                    let made = made.map_err(bad).or_raise()?;
+                    array(py, made.dtype.name(), &made.shape, &made.bytes)?
                 }
                 OwnedValue::Json(text) => self.parsed(py, sample, &name, &text)?,
                 OwnedValue::Image { bytes, meta, .. } => {
@@ -239,24 +243,6 @@ impl PyDataset {
 }
 
 impl PyDataset {
-    fn pixels<'py>(
-        &self,
-        py: Python<'py>,
-        sample: u64,
-        name: &str,
-        bytes: &[u8],
-        value: &OwnedValue,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let OwnedValue::Image { index, meta, .. } = value else {
-            unreachable!("the caller matched an image")
-        };
-        let place = self.dataset.format().locate(sample).seen_as(sample).with_field(name);
-        let made = py.detach(|| feedline::encode::decode_image(bytes, index, *meta));
-        let (height, width, pixels) =
-            made.map_err(|e| feedline::Error::sample(place, feedline::error::Stage::Decode, e)).or_raise()?;
-        array(py, "uint8", &[u64::from(height), u64::from(width), 3], &pixels)
-    }
-
     /// Parses JSON with Python. A value that Python refuses (nesting, numbers of thousands of digits) makes the sample
     /// bad.
     fn parsed<'py>(

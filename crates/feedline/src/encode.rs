@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use feedline_pixels::{
-    Codec, Decoder, Filter, Finish, Geometry, ImageRef, PixelLayout, Region, Renderer, Size, TensorLayout,
-    dct, jpeg, turbo, yuv,
+    Codec, Decoder, Filter, Finish, Geometry, ImageRef, Mode, Number, PixelLayout, Region, Renderer, Size,
+    TensorLayout, dct, jpeg, turbo, yuv,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::field::DType;
 use crate::format::{
     EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, original_file,
 };
@@ -151,6 +152,11 @@ impl PackSettings {
 /// Reads the size, channels and orientation of an image file from its first bytes.
 fn probe(bytes: &[u8]) -> Result<ImageMeta, String> {
     let header = feedline_pixels::probe(bytes).map_err(|e| e.to_string())?;
+    let Size { width, height } = header.size;
+    // Packs have no room for longer sides, and no image has them.
+    if width.max(height) > i32::MAX as u32 {
+        return Err(format!("an image of {width}x{height} pixels"));
+    }
     Ok(ImageMeta {
         encoding: if header.codec == Codec::Jpeg { ImageEncoding::Jpeg } else { ImageEncoding::File },
         width: header.size.width,
@@ -184,6 +190,57 @@ pub fn decode_image(
     feedline_pixels::fit(&mut pixels, finish.output_bytes(size), 0)?;
     decoder.render(&opened, &Program::identity(size), &finish, DecodeMode::Exact, &mut pixels)?;
     Ok((size.height, size.width, pixels))
+}
+
+/// The numbers of one image, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// Height and width, and the number of channels unless the mode is of one channel.
+    pub shape: Vec<u64>,
+    /// Type of the numbers.
+    pub dtype: DType,
+    /// The numbers, in the machine's byte order.
+    pub bytes: Vec<u8>,
+}
+
+/// Decodes one image to the values of a mode, rotated as its EXIF says.
+pub fn decode_values(
+    bytes: &[u8],
+    index: &[u8],
+    meta: ImageMeta,
+    mode: &str,
+) -> std::result::Result<Values, feedline_pixels::Error> {
+    let unsupported = |reason: String| feedline_pixels::Error::Unsupported { codec: "image", reason };
+    let known = Mode::from_name(mode);
+    let mode = known.ok_or_else(|| feedline_pixels::Error::Misuse(format!("there is no mode {mode:?}")))?;
+    if mode == Mode::Rgb {
+        let (height, width, bytes) = decode_image(bytes, index, meta)?;
+        return Ok(Values { shape: vec![u64::from(height), u64::from(width), 3], dtype: DType::U8, bytes });
+    }
+    let original = original_file(bytes, meta).transpose().map_err(unsupported)?;
+    if original.is_none() && !meta.encoding.is_file() {
+        let (stored, mode) = (meta.encoding.name(), mode.name());
+        return Err(unsupported(format!(
+            "images stored as {stored} are decoded to \"RGB\" only, not to {mode:?}"
+        )));
+    }
+    let mut decoder = Decoder::new();
+    let (_, image) = decoder.decode_as(original.as_deref().unwrap_or(bytes), mode)?;
+    let channels = image.layout.bytes() / image.layout.number().bytes();
+    let mut shape = vec![u64::from(image.size.height), u64::from(image.size.width)];
+    if channels > 1 {
+        shape.push(channels as u64);
+    }
+    let mut values = Vec::new();
+    feedline_pixels::fit(&mut values, image.bytes.len(), 0)?;
+    values.copy_from_slice(image.bytes);
+    let dtype = match image.layout.number() {
+        Number::U8 => DType::U8,
+        Number::U16 => DType::U16,
+        Number::I32 => DType::I32,
+        Number::F32 => DType::F32,
+    };
+    Ok(Values { shape, dtype, bytes: values })
 }
 
 /// Scratch memory of an encoding thread.
