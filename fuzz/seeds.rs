@@ -7,7 +7,50 @@ use feedline_pixels::{Size, dct};
 
 fn main() {
     pictures();
+    images();
     formats();
+    columns();
+    pack();
+}
+
+/// The images of the repository: each codec has its own.
+fn images() {
+    let found = std::fs::read_dir("seeds/images").expect("the seeds are in the repository");
+    for (number, path) in found.map(|entry| entry.expect("a name").path()).enumerate() {
+        let bytes = std::fs::read(&path).expect("a readable file");
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let codec = name.split(['-', '.']).next().expect("a codec");
+        write("images", number as u32, &bytes);
+        write(codec, number as u32, &bytes);
+        if codec == "jpeg" {
+            write("exif", number as u32, bytes.get(20..200).unwrap_or(&bytes));
+        }
+    }
+}
+
+fn columns() {
+    for (number, name) in [
+        "parquet/types-plain.parquet",
+        "parquet/types-zstd.parquet",
+        "parquet/types-dictionary.parquet",
+        "arrow/types.arrow",
+        "arrow/types.arrows",
+        "arrow/types-lz4.arrows",
+        "arrow/types.feather",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let path = Path::new("../testdata/formats").join(name);
+        let file = path.file_name().expect("a file").to_string_lossy().into_owned();
+        write("columns", number as u32, &archive(&[(file, std::fs::read(&path).expect("recorded files"))]));
+    }
+}
+
+fn pack() {
+    let manifest = std::fs::read("../testdata/compat/pack-v1/feedline.json").expect("recorded files");
+    write("pack", 0, &manifest);
+    write("pack", 1, &[&manifest[..], &[0, 40, 0, 0, 1, 200, 1, 0x80, 0xFF]].concat());
 }
 
 /// Files that other systems wrote, as small archives: for each a byte with the length of its name, the name, three bytes
@@ -25,27 +68,48 @@ fn formats() {
         "mds/zstd",
         "mds/json",
         "mds/tsv",
+        "zarr/one",
+        "zarr/v2",
+        "zarr/v3",
     ];
-    let single = ["tfrecord/plain.tfrecord", "tfrecord/gzip.tfrecord", "tbl/plain.tbl", "tbl/lz4.tbl"];
+    let single = [
+        "hdf5/all.h5",
+        "hdf5/latest.h5",
+        "checked/a.array_record",
+        "checked/a.zip",
+        "checked/a.tar.gz",
+        "checked/a.tar.zst",
+        "tfrecord/plain.tfrecord",
+        "tfrecord/gzip.tfrecord",
+        "tbl/plain.tbl",
+        "tbl/lz4.tbl",
+    ];
     for (number, name) in sets.iter().chain(&single).enumerate() {
         let path = recorded.join(name);
-        let paths: Vec<_> = if path.is_dir() {
-            let found = std::fs::read_dir(&path).expect("recorded files");
-            found.map(|entry| entry.expect("a name").path()).filter(|path| path.is_file()).collect()
-        } else {
-            vec![path]
-        };
-        let files: Vec<(String, Vec<u8>)> = paths
-            .iter()
-            .map(|path| {
-                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-                (name, std::fs::read(path).expect("a readable file"))
-            })
-            .collect();
+        let files = if path.is_dir() { folder(&path, "") } else { vec![read(&path, "")] };
         write("formats", number as u32, &archive(&files));
     }
     let tar = tar(&[("a.txt", b"hello"), ("a.cls", b"3"), ("b.txt", b"you"), ("b.json", b"{\"x\": 1}")]);
     write("formats", 100, &archive(&[("data.tar".to_owned(), tar)]));
+}
+
+fn read(path: &Path, prefix: &str) -> (String, Vec<u8>) {
+    let name = path.file_name().expect("a file").to_string_lossy();
+    (format!("{prefix}{name}"), std::fs::read(path).expect("a readable file"))
+}
+
+/// The files of a folder and of those in it, by their names from there.
+fn folder(path: &Path, prefix: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for path in std::fs::read_dir(path).expect("recorded files").map(|entry| entry.expect("a name").path()) {
+        if path.is_dir() {
+            let name = path.file_name().expect("a folder").to_string_lossy();
+            files.extend(folder(&path, &format!("{prefix}{name}/")));
+        } else {
+            files.push(read(&path, prefix));
+        }
+    }
+    files
 }
 
 fn archive(files: &[(String, Vec<u8>)]) -> Vec<u8> {

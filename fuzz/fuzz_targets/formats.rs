@@ -1,52 +1,14 @@
-//! Hostile files of every format: the input is a small archive of named files (see `seeds.rs`), opened as a folder from memory
-//! and read to the end. Parquet and Arrow are left out: their crates panic on damage, which the reader catches and a fuzzer
-//! takes for a crash.
+//! Hostile files of every container but the columnar ones (see `columns.rs`).
 #![no_main]
 
-use std::sync::Arc;
+mod shared;
 
-use feedline::sample::FieldSet;
-use feedline::{Dataset, OpenOptions};
-use feedline::format::ReadingOptions;
-use feedline::source::{MemorySource, Target};
 use libfuzzer_sys::fuzz_target;
-
-const SAMPLES: u64 = 64;
-
-fn files(mut rest: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let mut files = Vec::new();
-    while let Some((length, after)) = rest.split_first() {
-        let Some((name, after)) = after.split_at_checked(usize::from(*length)) else { break };
-        let Some((length, after)) = after.split_first_chunk::<3>() else { break };
-        let length = u32::from_le_bytes([length[0], length[1], length[2], 0]) as usize;
-        let (content, after) = after.split_at(length.min(after.len()));
-        files.push((String::from_utf8_lossy(name).into_owned(), content.to_vec()));
-        rest = after;
-    }
-    files
-}
+use shared::containers::{files, is_columns, read_all};
 
 fuzz_target!(|input: &[u8]| {
     let files = files(input);
-    if files.iter().any(|(_, content)| content.starts_with(b"PAR1") || content.starts_with(b"ARROW1")) {
-        return;
-    }
-    // Indexes are not saved: no folder can be made there.
-    let reading = ReadingOptions { allow_pickle: true, index_dir: Some("/dev/null/none".into()), ..Default::default() };
-    let options = OpenOptions { reading, ..OpenOptions::default() };
-    let target = Target::Folder(Arc::new(MemorySource::new(files)));
-    let Ok(dataset) = Dataset::open_target(&target, &options) else { return };
-    let (format, fields) = (dataset.format(), dataset.schema().fields.len());
-    let all = FieldSet::all(fields);
-    let mut extents = Vec::new();
-    for sample in 0..dataset.len().min(SAMPLES) {
-        dataset.get(sample).ok();
-        // What loaders ask before they read.
-        format.extents(sample, &all, &mut extents);
-        for field in 0..fields {
-            format.image_meta(sample, field);
-            let Some(length) = format.byte_length(sample, field).filter(|length| *length < 1 << 20) else { continue };
-            format.read_bytes(sample, field, &mut vec![0; length as usize]).ok();
-        }
+    if !files.iter().any(|(_, content)| is_columns(content)) {
+        read_all(files);
     }
 });
