@@ -12,7 +12,7 @@ check ""
 check "remote"
 check "parquet,webdataset,webp,ndarray"
 if [ "${1:-}" = --all ]; then
-    for feature in array-record arrow beton hdf5 litdata lmdb mds npy recordio slipcache tbl tfrecord zarr zip gif tiff \
+    for feature in array-record arrow beton hdf5 litdata lmdb mds npy recordio slipcache tbl tfrecord zarr zip avif gif tiff \
         jpeg-xl jpeg-2000; do
         check "$feature"
     done

@@ -8,9 +8,11 @@ python=${PYTHON:-python3}
 . tools/packages.sh
 
 command -v cargo >/dev/null || die "cargo is missing; install Rust (rustup, or your system's packages)"
-need cc build-essential "a C compiler, for libjpeg-turbo and libwebp"
+need cc build-essential "a C compiler, for libjpeg-turbo, libwebp and dav1d"
 need cmake cmake "builds libjpeg-turbo"
-need nasm nasm "assembles libjpeg-turbo's SIMD code"
+need nasm nasm "assembles the SIMD code of libjpeg-turbo and dav1d"
+need meson meson "builds dav1d"
+need ninja ninja-build "builds dav1d"
 command -v "$python" >/dev/null || die "$python is missing; install Python 3.10 or later"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$python is older than 3.10"
 

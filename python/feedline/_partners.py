@@ -21,7 +21,8 @@ from .errors import DataError, OptionError
 
 __all__ = ["annotated", "by_stem"]
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".qoi")
+_PLAIN = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+_IMAGES = (*_PLAIN, ".qoi", ".avif", ".jp2", ".jxl")
 _SHOWN = 5
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
 
 import feedline as fl
 import numpy as np
 import pytest
+from feedline import transforms as T
 from pictures import picture
 from PIL import Image, ImageOps
 
@@ -226,18 +228,235 @@ def test_errors_say_where(tmp_path):
     assert "ChunkType" not in str(found.value)
     with pytest.raises(fl.SampleError, match="the file ends at byte 100"):
         decoded(bytes(data[:100]), tmp_path / "cut")
+    for kind, options in [
+        ("GIF", {}),
+        ("TIFF", {"compression": "tiff_lzw"}),
+        ("TIFF", {"compression": "tiff_deflate"}),
+    ]:
+        data = bytearray(saved(Image.effect_noise((80, 60), 50), kind, **options))
+        data[2000:2010] = b"\xff" * 10
+        with pytest.raises(fl.SampleError, match=r"at byte \d+: ") as found:
+            decoded(bytes(data), tmp_path / "damaged")
+        said = int(str(found.value).rpartition(" at byte ")[2].partition(":")[0])
+        assert 1500 < said < 3500, str(found.value)
 
 
 @pytest.mark.parametrize(
     ("start", "name"),
     [
-        (b"\0\0\0\x1cftypavif\0\0\0\0mif1avif", "AVIF"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
-        (b"\xff\x0a", "JPEG XL"),
-        (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
         (b"%PDF-1.7", "PDF"),
     ],
 )
 def test_refused_formats_are_named(tmp_path, start, name):
     with pytest.raises(fl.SampleError, match=f"unsupported {name}"):
         decoded(start + bytes(64), tmp_path / "pack")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("subsampling", ["4:2:0", "4:2:2", "4:4:4", "4:0:0"])
+@pytest.mark.parametrize("full", [True, False])
+def test_avif(tmp_path, full, subsampling, size):
+    options = {"subsampling": subsampling, "range": "full" if full else "limited", "quality": 60, "speed": 10}
+    data = saved(photo("RGB", size), "AVIF", **options)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_avif_is_turned(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[274] = orientation
+    data = saved(photo("RGB", (40, 26)), "AVIF", exif=exif.tobytes(), speed=10)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+def test_avif_with_opacity(tmp_path):
+    image = photo("RGB", (60, 41))
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    data = saved(image, "AVIF", speed=10)
+    folder = tmp_path / "pack"
+    ds = fl.pack([{"image": data}], folder, schema={"image": "image"}, image="as-is", progress=False)
+    np.testing.assert_array_equal(ds.decoded()[0]["image"], pillow(data))
+    expected = np.asarray(Image.open(io.BytesIO(data)))
+    np.testing.assert_array_equal(ds.decoded(mode="RGBA")[0]["image"], expected)
+    np.testing.assert_array_equal(ds.decoded(mode="unchanged")[0]["image"], expected)
+
+
+def test_an_animated_avif_gives_its_first_image(tmp_path):
+    frames = [photo("RGB", (32, 24)), Image.new("RGB", (32, 24), "red")]
+    data = saved(frames[0], "AVIF", save_all=True, append_images=frames[1:], speed=10)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+def test_an_avif_cut_anywhere_is_an_error(tmp_path):
+    data = saved(photo("RGB", (64, 48)), "AVIF", speed=10)
+    for length in [20, 60, 150, 250, len(data) // 2, len(data) - 9]:
+        with pytest.raises(fl.SampleError, match="AVIF"):
+            decoded(data[:length], tmp_path / f"cut{length}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA"])
+@pytest.mark.parametrize("options", [{}, {"irreversible": True, "quality_layers": [20]}, {"no_jp2": True}])
+def test_jpeg_2000(tmp_path, options, mode, size):
+    data = saved(photo(mode, size), "JPEG2000", **options)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+def test_jpeg_2000_of_16_bits(tmp_path):
+    values = np.arange(40 * 50, dtype=np.uint16).reshape(40, 50) * 30
+    data = saved(Image.fromarray(values), "JPEG2000")
+    ds = fl.pack([{"image": data}], tmp_path / "pack", schema={"image": "image"}, image="as-is", progress=False)
+    np.testing.assert_array_equal(ds.decoded(mode="I;16")[0]["image"], values)
+    np.testing.assert_array_equal(ds.decoded(mode="unchanged")[0]["image"], values)
+    np.testing.assert_array_equal(ds.decoded()[0]["image"][..., 0], values >> 8)
+
+
+def test_a_jpeg_2000_cut_anywhere_is_an_error(tmp_path):
+    data = saved(photo("RGB", (64, 48)), "JPEG2000")
+    for length in [13, 40, 100, 150, len(data) // 2, len(data) - 20]:
+        with pytest.raises(fl.SampleError, match="JPEG 2000"):
+            decoded(data[:length], tmp_path / f"cut{length}")
+
+
+def seed(name):
+    return (Path(__file__).parents[2] / "fuzz" / "seeds" / "images" / name).read_bytes()
+
+
+def test_jpeg_xl(tmp_path):
+    """Pillow has no decoder: files that libjxl wrote from this pattern."""
+    y, x = np.mgrid[0:30, 0:40]
+    pattern = np.stack([x * 6, y * 8, (x * y) % 256, 255 - x], -1).astype(np.uint8)
+    names = ["jxl-rgb.jxl", "jxl-rgba.jxl", "jxl-grey.jxl", "jxl-lossy.jxl"]
+    rows = [{"image": seed(name)} for name in names]
+    ds = fl.pack(rows, tmp_path / "pack", schema={"image": "image"}, image="as-is", progress=False)
+    np.testing.assert_array_equal(ds.decoded()[0]["image"], pattern[..., :3])
+    np.testing.assert_array_equal(ds.decoded(mode="RGBA")[1]["image"], pattern)
+    np.testing.assert_array_equal(ds.decoded(mode="L")[2]["image"], pattern[..., 0])
+    # An animation's first frame: the red light is on.
+    np.testing.assert_allclose(decoded(seed("jxl.jxl"), tmp_path / "light")[23, 28], [236, 24, 24], atol=1)
+    far = np.abs(ds.decoded()[3]["image"].astype(int) - pattern[..., :3])
+    assert far.mean() < 10
+    for length in [3, 30, len(rows[0]["image"]) // 2, len(rows[0]["image"]) - 8]:
+        with pytest.raises(fl.SampleError, match="JPEG XL"):
+            decoded(rows[0]["image"][:length], tmp_path / f"cut{length}")
+
+
+def test_a_header_that_no_pack_has_room_for(tmp_path):
+    """The sample is bad, not the pack."""
+    data = bytearray(saved(photo("RGB", (64, 48)), "PNG"))
+    data[20:24] = b"\x86\0\0\0"
+    rows = [{"image": bytes(data)}, {"image": saved(photo("RGB", (64, 48)), "PNG")}]
+    ds = fl.pack(rows, tmp_path / "pack", schema={"image": "image"}, image="as-is", check="none", progress=False)
+    assert ds.decoded()[1]["image"].shape == (48, 64, 3)
+    with pytest.raises(fl.SampleError, match="pixels"):
+        ds.decoded()[0]
+
+
+def test_decoded_takes_a_mode(tmp_path):
+    """By field, as in a loader."""
+    mask = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8)).convert("P")
+    depth = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000
+    rows = [
+        {
+            "image": saved(photo("RGB", (8, 6)), "PNG"),
+            "mask": saved(mask, "PNG"),
+            "depth": saved(Image.fromarray(depth), "PNG"),
+        }
+    ]
+    schema = dict.fromkeys(rows[0], "image")
+    ds = fl.pack(rows, tmp_path / "pack", schema=schema, image="as-is", progress=False)
+    sample = ds.decoded(mode={"mask": "index", "depth": "I;16"})[0]
+    np.testing.assert_array_equal(sample["image"], np.asarray(photo("RGB", (8, 6))))
+    np.testing.assert_array_equal(sample["mask"], np.asarray(mask))
+    np.testing.assert_array_equal(sample["depth"], depth)
+    assert ds.select([0]).decoded(mode="L")[0]["depth"].shape == (6, 8)
+    with pytest.raises(fl.OptionError, match="mode: 'maks' is not the name of an image field"):
+        ds.decoded(mode={"maks": "index"})
+    with pytest.raises(fl.OptionError, match="is not one of 'RGB'"):
+        ds.decoded(mode="BGR")
+    packed = fl.pack(rows, tmp_path / "rgb", schema=schema, image="rgb", progress=False)
+    with pytest.raises(fl.SampleError, match="stored as rgb"):
+        packed.decoded(mode="index")[0]
+
+
+def test_wrong_checksums_are_errors(tmp_path):
+    """Pixels that changed on the way are never delivered."""
+    for compression in ["tiff_adobe_deflate", "lzma"]:
+        data = bytearray(saved(photo("RGB", (40, 30)), "TIFF", compression=compression))
+        good = pillow(bytes(data))
+        changed = 0
+        for at in range(40, 400, 17):
+            other = bytes(data[:at]) + bytes([data[at] ^ 0x10]) + bytes(data[at + 1 :])
+            try:
+                pixels = decoded(other, tmp_path / "pack")
+            except fl.SampleError:
+                changed += 1
+            else:
+                np.testing.assert_array_equal(pixels, good)
+        assert changed > 5
+
+
+def test_an_orientation_of_several_numbers_is_none(tmp_path):
+    exif = Image.Exif()
+    exif[274] = 6
+    data = saved(photo("RGB", (40, 26)), "JPEG", exif=exif.tobytes())
+    at = data.index(b"\x01\x12\x00\x03")
+    several = data[: at + 4] + b"\0\0\0\x02" + data[at + 8 :]
+    assert decoded(data, tmp_path / "one").shape == (40, 26, 3)
+    np.testing.assert_array_equal(decoded(several, tmp_path / "two"), pillow(several))
+
+
+def test_tiff_without_a_meaning_is_white_at_zero(tmp_path):
+    data = saved(photo("L", (20, 10)), "TIFF")
+    at = data.index(struct.pack("<HHI", 262, 3, 1))
+    other = data[:at] + struct.pack("<H", 263) + data[at + 2 :]
+    np.testing.assert_array_equal(decoded(other, tmp_path / "pack"), pillow(other))
+
+
+def test_boxes_of_avif_must_fit(tmp_path):
+    data = saved(photo("RGB", (40, 26)), "AVIF", speed=10)
+    at = data.index(b"nclx") + 10
+    for other in [
+        data[:at] + bytes([data[at] | 0x0C]) + data[at + 1 :],
+        data.replace(b"ispe", b"ispx"),
+        data.replace(b"hdlr", b"hdxx"),
+    ]:
+        with pytest.raises(fl.SampleError, match="AVIF"):
+            decoded(other, tmp_path / "pack")
+        with pytest.raises(Exception, match="identify"):
+            pillow(other)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
+def test_parts_are_cut_exactly(tmp_path, kind):
+    """Crops decode only what they need; the pixels are those of the whole image."""
+    options = {"PNG": {}, "WEBP": {"quality": 80}, "TIFF": {"compression": "tiff_lzw", "strip_size": 2000}}[kind]
+    data = saved(photo("RGB", (131, 97)), kind, **options)
+    ds = fl.pack([{"image": data}], tmp_path / "pack", schema={"image": "image"}, image="as-is", progress=False)
+    whole = ds.decoded()[0]["image"]
+    for height, width in [(1, 1), (20, 31), (97, 3), (5, 131), (96, 130)]:
+        knobs = {"transforms": [T.CenterCrop((height, width))], "dtype": "uint8", "memory_format": "channels_last"}
+        with fl.Loader(ds, output="numpy", **knobs) as loader:
+            found = next(iter(loader))["image"][0]
+        top, left = round((97 - height) / 2), round((131 - width) / 2)
+        np.testing.assert_array_equal(found, whole[top : top + height, left : left + width])
+
+
+def test_a_png_damaged_below_the_crop_is_an_error(tmp_path):
+    data = bytearray(saved(photo("RGB", (131, 97)), "PNG"))
+    for other in [bytes(data[:-1200]), bytes(data[:-60]) + bytes([data[-60] ^ 1]) + bytes(data[-59:])]:
+        ds = fl.pack(
+            [{"image": other}],
+            tmp_path / "pack",
+            schema={"image": "image"},
+            image="as-is",
+            check="none",
+            progress=False,
+            overwrite=True,
+        )
+        with (
+            fl.Loader(ds, output="numpy", transforms=[T.CenterCrop(8)]) as loader,
+            pytest.raises(fl.SampleError, match="png"),
+        ):
+            next(iter(loader))

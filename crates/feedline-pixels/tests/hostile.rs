@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use feedline_pixels::{Decoder, Mode, check_amount, probe};
+use feedline_pixels::{Decoder, Mode, Region, check_amount, probe};
 
 const LIMIT: u64 = 1 << 18;
 
@@ -104,4 +104,41 @@ fn nothing_that_is_changed_panics() {
             assert!(made == decode(&hostile), "{name}, seed {seed}, round {round}: another result");
         }
     }
+}
+
+#[test]
+fn parts_are_cut_from_the_whole() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
+    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images");
+    let mut dice = Dice(77);
+    let (mut parts, mut smaller) = (0, 0);
+    for (name, bytes) in files(&seeds).into_iter().chain(files(&images)) {
+        let mut decoder = Decoder::new();
+        let Ok((_, whole)) = decoder.decode_upright(&bytes) else { continue };
+        let (size, pixel) = (whole.size, whole.layout.bytes());
+        let expected = whole.bytes.to_vec();
+        let mut other = Decoder::new();
+        for _ in 0..12 {
+            let (x, y) = (dice.below(size.width as usize) as u32, dice.below(size.height as usize) as u32);
+            let width = 1 + dice.below((size.width - x) as usize) as u32;
+            let height = 1 + dice.below((size.height - y) as usize) as u32;
+            let (decoded, image) = other.decode_part(&bytes, Region::new(x, y, width, height)).expect(&name);
+            assert!(decoded.x <= x && decoded.y <= y, "{name}");
+            assert!(decoded.right() >= x + width && decoded.bottom() >= y + height, "{name}");
+            parts += 1;
+            smaller += usize::from(decoded.size() != size);
+            for row in y..y + height {
+                let from = (row as usize * size.width as usize + x as usize) * pixel;
+                let wanted = &expected[from..from + width as usize * pixel];
+                let step = image.layout.bytes();
+                let at = (row - decoded.y) as usize * image.stride + (x - decoded.x) as usize * step;
+                let found = &image.bytes[at..at + width as usize * step];
+                assert!(
+                    wanted.chunks(pixel).zip(found.chunks(step)).all(|(a, b)| a[..3] == b[..3]),
+                    "{name}"
+                );
+            }
+        }
+    }
+    assert!(parts > 300 && smaller > 50, "{parts} {smaller}");
 }

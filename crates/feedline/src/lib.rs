@@ -52,16 +52,15 @@
 //!
 //! # Cargo features
 //!
-//! All but the last two lines are on by default. With `default-features = false`, packs, image folders, tables (CSV, JSON
+//! All but the last line are on by default. With `default-features = false`, packs, image folders, tables (CSV, JSON
 //! lines), JPEG, PNG, BMP, QOI and the portable maps are left; anything else is refused by name.
 //!
 //! | features | what they bring |
 //! |---|---|
 //! | `remote` | S3 and its kin, Google Cloud Storage, Azure, http(s) |
 //! | `array-record`, `arrow`, `beton`, `hdf5`, `litdata`, `lmdb`, `mds`, `npy`, `parquet`, `recordio`, `slipcache`, `tbl`, `tfrecord`, `webdataset`, `zarr`, `zip` | formats of other systems |
-//! | `gif`, `tiff`, `webp` | image codecs |
+//! | `avif`, `gif`, `jpeg-2000`, `jpeg-xl`, `tiff`, `webp` | image codecs |
 //! | `ndarray` | columns as `ndarray` views |
-//! | `jpeg-xl`, `jpeg-2000` | image codecs whose pixels do not yet equal those of the reference libraries |
 
 pub mod apply;
 pub mod batch;

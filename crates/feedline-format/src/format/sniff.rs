@@ -19,6 +19,8 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
         || begins(b"II*\0")
         || begins(b"MM\0*")
         || (at(4, b"ftyp") && (at(8, b"avif") || at(8, b"avis")))
+        || begins(b"\0\0\0\x0cjP  \r\n\x87\n")
+        || begins(&[0xff, 0x4f, 0xff, 0x51])
         || is_bitmap(bytes)
 }
 

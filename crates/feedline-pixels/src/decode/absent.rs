@@ -5,7 +5,7 @@
 #![allow(dead_code, unused_imports)]
 
 use super::{ImageHeader, Scratch, Stored};
-use crate::{Error, PixelLayout, Result, Size};
+use crate::{Error, PixelLayout, Region, Result, Size};
 
 fn absent() -> Error {
     Error::Unsupported { codec: "image", reason: "this build of feedline has no decoder for it".to_owned() }
@@ -23,6 +23,15 @@ pub(super) fn decode(_: &[u8], _: &ImageHeader, _: &mut Scratch) -> Result<Pixel
     Err(absent())
 }
 
+pub(super) fn decode_part(
+    _: &[u8],
+    _: &ImageHeader,
+    _: Region,
+    _: &mut Scratch,
+) -> Result<Option<(PixelLayout, Region)>> {
+    Err(absent())
+}
+
 pub(super) fn fewest_bytes(_: &[u8], _: Size) -> u64 {
     0
 }
@@ -30,7 +39,7 @@ pub(super) fn fewest_bytes(_: &[u8], _: Size) -> u64 {
 /// The functions of TIFF that have a form of their own.
 pub(super) mod tiff {
     use super::{PixelLayout, Result, Scratch, Stored, absent};
-    pub(in super::super) use super::{decode, probe};
+    pub(in super::super) use super::{decode, decode_part, probe};
 
     pub(in super::super) fn stored(_: &[u8], _: &mut Scratch) -> Result<Option<Stored>> {
         Err(absent())

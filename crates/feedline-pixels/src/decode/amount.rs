@@ -19,7 +19,6 @@ const DEFLATE: u64 = 1032;
 pub(super) const LZW: u64 = 2731;
 
 /// Largest number of pixels per byte, for codecs without a bound of their own.
-#[cfg(any(feature = "jpeg-xl", feature = "jpeg-2000"))]
 const EVEN: u64 = 1 << 14;
 
 /// Returns an error if `bytes` cannot contain an image of `size` as stored. Costs almost nothing unless
@@ -62,6 +61,7 @@ pub(super) fn check_header(bytes: &[u8], header: &ImageHeader) -> Result<()> {
         Codec::Pnm => raw_bytes(header),
         Codec::Qoi => header.size.area() / qoi::LONGEST_RUN as u64,
         // A flat area takes almost no bytes in these codecs; no photo is larger than this.
+        Codec::Avif => header.size.area() / EVEN,
         #[cfg(feature = "jpeg-xl")]
         Codec::JpegXl => header.size.area() / EVEN,
         #[cfg(feature = "jpeg-2000")]

@@ -10,6 +10,10 @@ pub(crate) fn orientation(block: &[u8]) -> Option<Orientation> {
     let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
     let reader = Reader::new(tiff)?;
     let entry = reader.find(ORIENTATION)?;
+    // Several values are none, as in Pillow.
+    if reader.u32(entry + 4)? != 1 {
+        return None;
+    }
     let value = match reader.u16(entry + 2)? {
         1 => u32::from(*tiff.get(entry + 8)?),
         3 => u32::from(reader.u16(entry + 8)?),
@@ -90,6 +94,9 @@ mod tests {
                 orientation(&[b"Exif\0\0".to_vec(), bytes.clone()].concat()),
                 Some(Orientation::Turn90)
             );
+            let mut several = bytes.clone();
+            several[if big_endian { 29 } else { 26 }] = 2;
+            assert_eq!(orientation(&several), None);
             // If the block is cut anywhere, the tag is missing, and nothing panics.
             for length in 0..bytes.len() - 2 {
                 assert_eq!(orientation(&bytes[..length]), None);

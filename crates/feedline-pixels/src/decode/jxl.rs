@@ -26,6 +26,7 @@ pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
 pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) -> Result<PixelLayout> {
     let (mut decoder, mut rest) = begin(bytes)?;
     let (info, colours) = facts(&decoder)?;
+    let is_still = info.animation.is_none();
     let format = JxlPixelFormat {
         color_type: colours,
         color_data_format: Some(JxlDataFormat::U8 { bit_depth: 8 }),
@@ -44,7 +45,20 @@ pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) 
             Event::BasicInfo | Event::FrameHeader => {}
         }
     }
+    if is_still {
+        refuse_layers(&mut decoder, rest)?;
+    }
     expand_channels(colours.samples_per_pixel(), scratch)
+}
+
+/// Refuses a still image of several frames: its layers would have to be put on each other.
+fn refuse_layers(decoder: &mut JxlDecoder, mut rest: &[u8]) -> Result<()> {
+    match decoder.process(&mut rest, None, None) {
+        Ok(Event::FrameHeader | Event::FrameComplete { .. }) => {
+            Err(CODEC.unsupported("an image of several layers"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads up to the first frame. Returns the remaining bytes.

@@ -7,8 +7,8 @@
 //! TIFF: unsigned samples of 32 bits are clipped at 255 (Pillow treats them as signed), and Lab may differ by some
 //! levels.
 //!
-//! JPEG, PNG, WebP, GIF, BMP, TIFF, the portable maps and QOI are decoded ([`Codec`]), and JPEG XL and JPEG 2000 if
-//! their features are enabled. AVIF, HEIC and others are refused by name.
+//! JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF, JPEG XL, JPEG 2000, the portable maps and QOI are decoded ([`Codec`]). HEIC and
+//! others are refused by name.
 //!
 //! Against hostile input: sizes are checked against [`Decoder::max_pixels`](Decoder::with_max_pixels) and against what
 //! the bytes can contain ([`check_amount`]) before memory is allocated. Files that end early are errors, every length
@@ -17,6 +17,8 @@
 #[cfg(not(feature = "full"))]
 mod absent;
 mod amount;
+#[cfg(feature = "avif")]
+mod avif;
 mod bmp;
 pub(crate) mod exif;
 #[cfg(feature = "gif")]
@@ -40,6 +42,8 @@ mod webp;
 pub use amount::check_amount;
 pub use values::Mode;
 
+#[cfg(not(feature = "avif"))]
+use absent as avif;
 #[cfg(not(feature = "gif"))]
 use absent as gif;
 #[cfg(not(feature = "webp"))]
@@ -70,6 +74,8 @@ pub enum Codec {
     Pnm,
     /// QOI.
     Qoi,
+    /// AVIF.
+    Avif,
     /// JPEG XL.
     #[cfg(feature = "jpeg-xl")]
     JpegXl,
@@ -90,6 +96,7 @@ impl Codec {
             Codec::Tiff => "tiff",
             Codec::Pnm => "pnm",
             Codec::Qoi => "qoi",
+            Codec::Avif => "AVIF",
             #[cfg(feature = "jpeg-xl")]
             Codec::JpegXl => "JPEG XL",
             #[cfg(feature = "jpeg-2000")]
@@ -100,6 +107,7 @@ impl Codec {
     /// Whether this build has the decoder.
     pub const fn is_built_in(self) -> bool {
         match self {
+            Codec::Avif => cfg!(feature = "avif"),
             Codec::Gif => cfg!(feature = "gif"),
             Codec::Tiff => cfg!(feature = "tiff"),
             Codec::WebP => cfg!(feature = "webp"),
@@ -129,9 +137,12 @@ pub fn sniff(bytes: &[u8]) -> Option<Codec> {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Codec::Gif,
         [b'B', b'M', ..] => Codec::Bmp,
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Codec::Tiff,
-        [b'P', b'1'..=b'6', space, ..] if space.is_ascii_whitespace() || *space == b'#' => Codec::Pnm,
+        [b'P', b'1'..=b'6', space, ..] if space.is_ascii_whitespace() || matches!(space, 0x0B | b'#') => {
+            Codec::Pnm
+        }
         [b'P', b'7' | b'f' | b'F', b'\n', ..] => Codec::Pnm,
         [b'q', b'o', b'i', b'f', ..] => Codec::Qoi,
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] if refused::is_avif(bytes) => Codec::Avif,
         #[cfg(feature = "jpeg-xl")]
         [0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Codec::JpegXl,
         #[cfg(feature = "jpeg-2000")]
@@ -180,6 +191,7 @@ pub fn probe(bytes: &[u8]) -> Result<ImageHeader> {
         Codec::Tiff => tiff::probe(bytes),
         Codec::Pnm => pnm::probe(bytes),
         Codec::Qoi => qoi::probe(bytes),
+        Codec::Avif => avif::probe(bytes),
         #[cfg(feature = "jpeg-xl")]
         Codec::JpegXl => jxl::probe(bytes),
         #[cfg(feature = "jpeg-2000")]
@@ -300,6 +312,30 @@ impl Decoder {
         Ok((header, image))
     }
 
+    /// Decodes at least the pixels of `part`, a box of the upright image, if the codec can leave out others; else the
+    /// whole image. Returns the box that was decoded, and its pixels. Damage outside of it may be overlooked, but not
+    /// that the file ends early.
+    pub fn decode_part(&mut self, bytes: &[u8], part: Region) -> Result<(Region, ImageRef<'_>)> {
+        self.last = None;
+        let header = self.checked_header(bytes)?;
+        let size = header.upright_size();
+        let is_part = part != Region::whole(size) && part.check_inside(size).is_ok();
+        if is_part && header.orientation == Orientation::Upright && self.background.is_none() {
+            let scratch = &mut self.scratch;
+            let decoded = match header.codec {
+                Codec::Png => png::decode_part(bytes, &header, part, scratch)?,
+                Codec::WebP => webp::decode_part(bytes, &header, part, scratch)?,
+                Codec::Tiff => tiff::decode_part(bytes, &header, part, scratch)?,
+                _ => None,
+            };
+            if let Some((layout, decoded)) = decoded {
+                return Ok((decoded, view(&self.scratch.pixels, decoded.size(), layout)?));
+            }
+        }
+        let (_, image) = self.decode_upright(bytes)?;
+        Ok((Region::whole(image.size), image))
+    }
+
     /// The pixels in scratch memory, rotated as the header says.
     fn turned(&mut self, header: &ImageHeader, layout: PixelLayout) -> Result<ImageRef<'_>> {
         let stored = view(&self.scratch.pixels, header.size, layout)?;
@@ -332,6 +368,8 @@ impl Decoder {
             Codec::Bmp => bmp::stored(bytes, scratch)?,
             Codec::Tiff => tiff::stored(bytes, scratch)?,
             Codec::Pnm => pnm::stored(bytes, scratch)?,
+            #[cfg(feature = "jpeg-2000")]
+            Codec::Jpeg2000 => jp2::stored(bytes, scratch)?,
             _ => None,
         };
         if let Some(numbers) = numbers {
@@ -386,6 +424,7 @@ impl Decoder {
             Codec::Tiff => tiff::decode(bytes, header, scratch),
             Codec::Pnm => pnm::decode(bytes, header, scratch),
             Codec::Qoi => qoi::decode(bytes, header, scratch),
+            Codec::Avif => avif::decode(bytes, header, scratch),
             #[cfg(feature = "jpeg-xl")]
             Codec::JpegXl => jxl::decode(bytes, header, scratch),
             #[cfg(feature = "jpeg-2000")]

@@ -8,7 +8,7 @@ use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
 use super::tracked::Tracked;
 use super::{Codec, ImageHeader, Scratch, Stored, exif, expand_grey};
-use crate::{Error, Number, Orientation, PixelLayout, Result, Size, fit, room};
+use crate::{Error, Number, Orientation, PixelLayout, Region, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Png;
 const SIGNATURE: usize = 8;
@@ -234,6 +234,67 @@ pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) 
         ColorType::Indexed => return Err(CODEC.corrupt(0, "palette image without palette")),
     }
     Ok(PixelLayout::Rgbx)
+}
+
+/// Decodes the rows of `part`; `None` for interlaced images and for those that may end early. What follows the last row is
+/// not decompressed, but its checksums are verified. Returns the box that was decoded.
+pub(super) fn decode_part(
+    bytes: &[u8],
+    header: &ImageHeader,
+    part: Region,
+    scratch: &mut Scratch,
+) -> Result<Option<(PixelLayout, Region)>> {
+    let still = without_animation(bytes)?;
+    let at = Cell::new(0);
+    let mut reader = begin(&still, &at, header, Transformations::EXPAND | Transformations::STRIP_16)?;
+    if scratch.allow_truncated || reader.info().interlaced {
+        return Ok(None);
+    }
+    let (color, _) = reader.output_color_type();
+    let stride = header.size.width as usize * color.samples();
+    let is_colour = matches!(color, ColorType::Rgb | ColorType::Rgba);
+    let target = if is_colour { &mut scratch.pixels } else { &mut scratch.samples };
+    fit(target, stride * part.height as usize, 0)?;
+    for y in 0..part.y + part.height {
+        // Rows above are read into the first row, and overwritten.
+        let place = y.saturating_sub(part.y) as usize * stride;
+        let row = reader.read_row(&mut target[place..place + stride]).map_err(|e| convert(e, &at))?;
+        row.ok_or_else(|| CODEC.truncated(format!("the pixels end at row {y}")))?;
+    }
+    check_chunks(&still)?;
+    let layout = match color {
+        ColorType::Rgb => PixelLayout::Rgb,
+        ColorType::Rgba => PixelLayout::Rgbx,
+        ColorType::Grayscale => {
+            expand_grey(&scratch.samples, 1, &mut scratch.pixels).map(|()| PixelLayout::Rgbx)?
+        }
+        ColorType::GrayscaleAlpha => {
+            expand_grey(&scratch.samples, 2, &mut scratch.pixels).map(|()| PixelLayout::Rgbx)?
+        }
+        ColorType::Indexed => return Err(CODEC.corrupt(0, "palette image without palette")),
+    };
+    Ok(Some((layout, Region::new(0, part.y, header.size.width, part.height))))
+}
+
+/// Verifies that every chunk up to the last is there and undamaged.
+fn check_chunks(bytes: &[u8]) -> Result<()> {
+    let mut chunks = Chunks { bytes, at: SIGNATURE };
+    let mut start = SIGNATURE;
+    while let Some((name, data)) = chunks.next() {
+        let mut sum = flate2::Crc::new();
+        sum.update(name);
+        sum.update(data);
+        match bytes.get(start + 8 + data.len()..).and_then(|rest| rest.first_chunk::<4>()) {
+            Some(stored) if u32::from_be_bytes(*stored) == sum.sum() => {}
+            Some(_) => return Err(CODEC.corrupt(start, "the checksum of a chunk does not match")),
+            None => break,
+        }
+        if name == b"IEND" {
+            return Ok(());
+        }
+        start = chunks.at;
+    }
+    Err(CODEC.truncated(format!("the file ends at byte {}, before the image does", bytes.len())))
 }
 
 /// The file without its animation chunks: errors in them must not affect the still image.

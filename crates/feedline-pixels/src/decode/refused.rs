@@ -23,17 +23,24 @@ pub(super) fn known(bytes: &[u8]) -> Option<(&'static str, String)> {
 
 /// ISO media files; their brands identify the content.
 fn iso_media(bytes: &[u8]) -> Option<(&'static str, String)> {
-    let length = u32::from_be_bytes(*bytes.first_chunk()?) as usize;
-    let brands = bytes.get(8..length.min(bytes.len()))?;
-    let has = |names: &[&[u8; 4]]| brands.as_chunks::<4>().0.iter().any(|brand| names.contains(&brand));
-    if has(&[b"avif", b"avis"]) {
-        return Some(("AVIF", "this build has no AVIF decoder".to_owned()));
-    }
+    let brands = brands(bytes)?;
+    let has = |names: &[&[u8; 4]]| brands.iter().any(|brand| names.contains(&brand));
     if has(&[b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis"]) {
         let reason = "the codec inside, HEVC, is covered by patents; convert it to JPEG or AVIF";
         return Some(("HEIC", reason.to_owned()));
     }
     has(&[b"mif1", b"msf1"]).then(|| ("HEIF", "this build has no HEIF decoder".to_owned()))
+}
+
+/// Names of what an ISO media file contains.
+fn brands(bytes: &[u8]) -> Option<&[[u8; 4]]> {
+    let length = u32::from_be_bytes(*bytes.first_chunk()?) as usize;
+    Some(bytes.get(8..length.min(bytes.len()))?.as_chunks().0)
+}
+
+/// Whether an ISO media file is AVIF: an image, or a sequence of them.
+pub(super) fn is_avif(bytes: &[u8]) -> bool {
+    brands(bytes).is_some_and(|brands| brands.iter().any(|brand| matches!(brand, b"avif" | b"avis")))
 }
 
 fn starts_like_svg(bytes: &[u8]) -> bool {
@@ -48,7 +55,8 @@ mod tests {
     #[test]
     fn refused_formats_have_names() {
         let name = |bytes: &[u8]| known(bytes).map(|(name, _)| name);
-        assert_eq!(name(b"\0\0\0\x1cftypavif\0\0\0\0mif1avifmiaf"), Some("AVIF"));
+        assert!(is_avif(b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf"));
+        assert!(!is_avif(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"));
         assert_eq!(name(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"), Some("HEIC"));
         assert_eq!(name(b"\0\0\0\x0cJXL \r\n\x87\n"), Some("JPEG XL"));
         assert_eq!(name(b"\0\0\0\x0cjP  \r\n\x87\n"), Some("JPEG 2000"));

@@ -3,6 +3,9 @@
 use std::cell::Cell;
 use std::io::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom};
 
+/// Most bytes of one `read`.
+const STEP: usize = 256;
+
 /// Bytes, and a shared cell with the position.
 #[derive(Debug)]
 pub(super) struct Tracked<'a> {
@@ -19,7 +22,8 @@ impl<'a> Tracked<'a> {
 impl Read for Tracked<'_> {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         let rest = self.fill_buf()?;
-        let length = rest.len().min(into.len());
+        // A decoder with a buffer of its own reads ahead by this much at most, so that the position is nearly right.
+        let length = rest.len().min(into.len()).min(STEP);
         into[..length].copy_from_slice(&rest[..length]);
         self.consume(length);
         Ok(length)

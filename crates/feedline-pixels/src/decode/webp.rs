@@ -2,10 +2,13 @@
 
 use std::mem::MaybeUninit;
 
-use libwebp_sys::{VP8StatusCode, WebPBitstreamFeatures, WebPDecodeRGBAInto, WebPGetFeatures};
+use libwebp_sys::{
+    VP8StatusCode, WEBP_CSP_MODE, WebPBitstreamFeatures, WebPDecode, WebPDecodeRGBAInto, WebPDecoderConfig,
+    WebPGetFeatures,
+};
 
 use super::{Codec, ImageHeader, Scratch, exif};
-use crate::{Orientation, PixelLayout, Result, Size, fit};
+use crate::{Orientation, PixelLayout, Region, Result, Size, fit};
 
 const CODEC: Codec = Codec::WebP;
 
@@ -94,6 +97,53 @@ pub(super) fn decode(bytes: &[u8], header: &ImageHeader, scratch: &mut Scratch) 
     fit(&mut scratch.pixels, length, 0)?;
     decode_into(image, &mut scratch.pixels[start..], stride)?;
     Ok(PixelLayout::Rgbx)
+}
+
+/// Decodes what `part` needs of a still image; `None` for animations. Returns the box that was decoded.
+pub(super) fn decode_part(
+    bytes: &[u8],
+    header: &ImageHeader,
+    part: Region,
+    scratch: &mut Scratch,
+) -> Result<Option<(PixelLayout, Region)>> {
+    if features(bytes)?.has_animation != 0 {
+        return Ok(None);
+    }
+    check_complete(bytes)?;
+    let part = widened(part, header.size);
+    let stride = part.width as usize * 4;
+    fit(&mut scratch.pixels, stride * part.height as usize, 0)?;
+    decode_box(bytes, part, &mut scratch.pixels, stride)?;
+    Ok(Some((PixelLayout::Rgbx, part)))
+}
+
+/// The box with the pixels that chroma is interpolated from, beginning at even places, as the decoder asks.
+fn widened(part: Region, size: Size) -> Region {
+    const MARGIN: u32 = 2;
+    let (x, y) = (part.x.saturating_sub(MARGIN) & !1, part.y.saturating_sub(MARGIN) & !1);
+    let right = (part.x + part.width + MARGIN).min(size.width);
+    let bottom = (part.y + part.height + MARGIN).min(size.height);
+    Region::new(x, y, right - x, bottom - y)
+}
+
+/// Decodes a box to RGBA.
+fn decode_box(bytes: &[u8], part: Region, pixels: &mut [u8], stride: usize) -> Result<()> {
+    let row = i32::try_from(stride).map_err(|_| CODEC.unsupported("rows of more than 2 GiB"))?;
+    let mut config = WebPDecoderConfig::new().map_err(|()| CODEC.unsupported("this version of libwebp"))?;
+    let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);
+    config.options.use_cropping = 1;
+    (config.options.crop_left, config.options.crop_top) = (side(part.x), side(part.y));
+    (config.options.crop_width, config.options.crop_height) = (side(part.width), side(part.height));
+    config.output.colorspace = WEBP_CSP_MODE::MODE_RGBA;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA =
+        libwebp_sys::WebPRGBABuffer { rgba: pixels.as_mut_ptr(), stride: row, size: pixels.len() };
+    // SAFETY: pointers and lengths are those of slices; libwebp refuses a box that is outside the image, and memory
+    // that is too short for it.
+    match unsafe { WebPDecode(bytes.as_ptr(), bytes.len(), &raw mut config) } {
+        VP8StatusCode::VP8_STATUS_OK => Ok(()),
+        _ => Err(CODEC.corrupt(CHUNKS, "the image data is damaged or ends early")),
+    }
 }
 
 /// The fewest bytes that an image of this size can take. A lossy one needs at least a bit for the modes of each block

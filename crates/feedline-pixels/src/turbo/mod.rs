@@ -116,7 +116,7 @@ pub fn decode_region(
     max_pixels: u64,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
-    decode(bytes, region, scale, max_pixels, false, out)
+    decode(bytes, region, scale, max_pixels, Way::Whole, out)
 }
 
 /// Like [`decode_region`], but with libjpeg-turbo's own skipping of rows and cropping of columns, the best it offers.
@@ -127,7 +127,23 @@ pub fn decode_region_partial(
     max_pixels: u64,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
-    decode(bytes, region, scale, max_pixels, true, out)
+    decode(bytes, region, scale, max_pixels, Way::Partial, out)
+}
+
+/// Decodes the upper left corner of an image without converting colours: YCbCr, chroma repeated instead of interpolated.
+/// Greys and RGB are as with [`decode_region`].
+#[cfg(feature = "tiff")]
+pub(crate) fn decode_stored(bytes: &[u8], max_pixels: u64, out: &mut ImageMut<'_>) -> Result<()> {
+    decode(bytes, Region::whole(out.size), 8, max_pixels, Way::StoredColours, out)
+}
+
+/// How much libjpeg-turbo does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Whole,
+    Partial,
+    #[cfg_attr(not(feature = "tiff"), allow(dead_code))]
+    StoredColours,
 }
 
 fn decode(
@@ -135,7 +151,7 @@ fn decode(
     region: Region,
     scale: u8,
     max_pixels: u64,
-    partial: bool,
+    way: Way,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
     if !matches!(scale, 1..=8) {
@@ -151,7 +167,8 @@ fn decode(
         height: region.height,
         scale: u32::from(scale),
         pixel_bytes: out.layout.bytes() as u32,
-        partial: u32::from(partial),
+        partial: u32::from(way == Way::Partial),
+        stored_colors: u32::from(way == Way::StoredColours),
         max_pixels,
     };
     // The fields of `ImageMut` are public, so they are checked again before its pointer is passed on.
@@ -303,6 +320,7 @@ mod ffi {
         pub(super) scale: u32,
         pub(super) pixel_bytes: u32,
         pub(super) partial: u32,
+        pub(super) stored_colors: u32,
         pub(super) max_pixels: u64,
     }
 

@@ -35,6 +35,7 @@ typedef struct {
   uint32_t scale;      /* output is scale/8 of the image; the box is in output pixels */
   uint32_t pixel_bytes; /* 3: RGB, 4: RGBX */
   uint32_t partial;    /* 1: let libjpeg-turbo skip rows and columns (sequential files only) */
+  uint32_t stored_colors; /* 1: YCbCr stays as it is, and chroma samples are repeated, not interpolated */
   uint64_t max_pixels;
 } feedline_request;
 
@@ -252,7 +253,10 @@ static void set_parameters(j_decompress_ptr info, const feedline_request *reques
   info->scale_num = request->scale;
   info->scale_denom = 8;
   /* Lossless files allow no conversion, so grey and RGB are not converted here; copy_row expands them. */
-  if (info->num_components == 4) {
+  if (request->stored_colors && info->jpeg_color_space == JCS_YCbCr) {
+    info->do_fancy_upsampling = FALSE;
+    info->out_color_space = JCS_YCbCr;
+  } else if (info->num_components == 4) {
     info->out_color_space = JCS_CMYK;
   } else if (info->jpeg_color_space == JCS_GRAYSCALE || info->jpeg_color_space == JCS_RGB) {
     info->out_color_space = info->jpeg_color_space;

@@ -189,10 +189,12 @@ impl ImageDecoder {
         let begun = Instant::now();
         if picture.encoding == ImageEncoding::File {
             picture.check(self.max_pixels)?;
-            let (_, image) = self.other.decode_upright(picture.bytes)?;
+            let (geometry, filter) = first(program)?;
+            let whole = Region::whole(geometry.image);
+            let (part, image) =
+                self.other.decode_part(picture.bytes, geometry.needed(filter).unwrap_or(whole))?;
             let decode = begun.elapsed();
-            let geometry = first(program)?.0;
-            self.runner.run(program, geometry, image, (0, 0), finish, out)?;
+            self.runner.run(program, geometry, image, (part.x, part.y), finish, out)?;
             return Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) });
         }
         self.decode_views(picture, &[program], mode)?;

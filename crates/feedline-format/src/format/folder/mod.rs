@@ -18,11 +18,13 @@ use index::{File, Files};
 /// How to detect and open an image folder.
 pub(super) const PROBE: Probe = Probe { name: "folder", recognises, open };
 
-/// torchvision's `IMG_EXTENSIONS`, and two more that are certainly images.
-const EXTENSIONS: [&str; 11] =
-    [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".avif", ".gif"];
+/// torchvision's `IMG_EXTENSIONS`, and those of other images. HEIC is refused by name when it is decoded.
+const EXTENSIONS: [&str; 20] = [
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".avif", ".gif", ".jp2",
+    ".j2k", ".jxl", ".qoi", ".pbm", ".pnm", ".pam", ".pfm", ".heic",
+];
 /// Kind and version of saved indexes.
-const SAVED: &str = "folder-1";
+const SAVED: &str = "folder-2";
 /// Smaller sets are listed faster than an index is found, checked and mapped.
 const WORTH_SAVING: u64 = 2000;
 /// Maximum number of folders to search when detecting images.

@@ -117,7 +117,7 @@ impl<'a> Directory<'a> {
     pub(super) fn numbers(&self, tag: u16) -> Option<Vec<u64>> {
         let entry = self.entry(tag)?;
         let width = match entry.kind {
-            1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => size_of_kind(entry.kind),
+            1 | 3 | 4 | 6 | 8 | 9 | 13 | 16 | 17 | 18 => size_of_kind(entry.kind),
             _ => return None,
         };
         let count = usize::try_from(entry.count).ok()?;
@@ -130,7 +130,7 @@ impl<'a> Directory<'a> {
         let entry = self.entry(tag)?;
         match entry.kind {
             _ if entry.count == 0 => None,
-            1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => self.number(entry.at, size_of_kind(entry.kind)),
+            1 | 3 | 4 | 6 | 8 | 9 | 13 | 16 | 17 | 18 => self.number(entry.at, size_of_kind(entry.kind)),
             _ => None,
         }
     }

@@ -1,11 +1,11 @@
 //! JPEG inside TIFF: chunks are JPEGs whose tables may be in a separate tag, or there is one old-style whole file.
 
-use super::colour::append_rgb;
+use super::colour::{append_rgb, ycbcr};
 use super::directory::{Directory, tag};
 use super::layout::{Layout, Meaning};
 use super::unpack::ChunkShape;
 use super::{CODEC, Scratch};
-use crate::{ImageMut, PixelLayout, Region, Result, Size, check_amount, fit, jpeg, room};
+use crate::{Decoder, ImageMut, PixelLayout, Region, Result, Size, check_amount, fit, jpeg, room, turbo};
 
 /// Decodes one chunk into rows of `shape`.
 pub(super) fn samples(
@@ -61,7 +61,19 @@ pub(super) fn whole_stream(
         return Err(CODEC.unsupported("old JPEG whose size differs from the image"));
     }
     check_amount(file, layout.size)?;
-    decode(file, layout.size, &mut scratch.samples)?;
+    let stride = layout.size.width as usize * 3;
+    fit(&mut scratch.samples, stride * layout.size.height as usize, 0)?;
+    let mut out = ImageMut::new(&mut scratch.samples, layout.size, stride, PixelLayout::Rgb)?;
+    // Converted as other YCbCr in TIFF is, which is not quite what a JPEG decoder does.
+    turbo::decode_stored(file, Decoder::DEFAULT_MAX_PIXELS, &mut out)?;
+    if layout.meaning == Meaning::YCbCr && jpeg::probe(file)?.components == 3 {
+        scratch
+            .samples
+            .as_chunks_mut::<3>()
+            .0
+            .iter_mut()
+            .for_each(|pixel| *pixel = ycbcr(pixel[0], pixel[1], pixel[2]));
+    }
     append_rgb(&scratch.samples, &mut scratch.pixels)?;
     Ok(true)
 }

@@ -92,6 +92,13 @@ impl Layout {
         if samples == 0 || samples > 64 {
             return Err(CODEC.unsupported(format!("{samples} samples per pixel")));
         }
+        let planar = number(tag::PLANAR_CONFIGURATION, 1);
+        if !matches!(planar, 1 | 2) {
+            return Err(CODEC.corrupt(
+                directory.place(tag::PLANAR_CONFIGURATION),
+                format!("planar configuration {planar}"),
+            ));
+        }
         let compression = compression(directory)?;
         let tile = tile(directory)?;
         let (offsets, lengths) = if tile.is_some() {
@@ -111,7 +118,7 @@ impl Layout {
             predictor: if compression.has_predictor() { number(tag::PREDICTOR, 1) } else { 1 },
             big_endian: directory.big_endian,
             reversed_bits: number(tag::FILL_ORDER, 1) == 2 && compression != Compression::Jpeg,
-            planes: number(tag::PLANAR_CONFIGURATION, 1) == 2 && samples > 1,
+            planes: planar == 2 && samples > 1,
             extra: directory.numbers(tag::EXTRA_SAMPLES).unwrap_or_default(),
             subsampling: subsampling(directory),
             tile,
@@ -223,9 +230,9 @@ fn compression(directory: &Directory<'_>) -> Result<Compression> {
 
 fn meaning(directory: &Directory<'_>, samples: usize, compression: Compression) -> Result<Meaning> {
     let usual = match (samples, compression) {
-        // Fax images without the tag are black on white.
-        (_, Compression::Fax(_)) => 0,
-        (1 | 2, _) => 1,
+        // Without the tag, Pillow takes white for zero.
+        (1, _) | (_, Compression::Fax(_)) => 0,
+        (2, _) => 1,
         _ => 2,
     };
     Ok(match directory.first_number(tag::PHOTOMETRIC).unwrap_or(usual) {

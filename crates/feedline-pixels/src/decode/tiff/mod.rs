@@ -16,7 +16,7 @@ mod numbers;
 mod unpack;
 
 use super::{Codec, ImageHeader, Scratch, Stored, view};
-use crate::{Orientation, PixelLayout, Result, fit};
+use crate::{Orientation, PixelLayout, Region, Result, fit};
 use colour::Colours;
 use directory::Directory;
 use layout::{Compression, Layout, Meaning};
@@ -59,20 +59,54 @@ pub(super) fn decode(bytes: &[u8], _: &ImageHeader, scratch: &mut Scratch) -> Re
     if layout.compression == Compression::Jpeg && jpeg::whole_stream(bytes, &directory, &layout, scratch)? {
         return turn(&layout, scratch);
     }
-    let colours = Colours::new(&directory, &layout)?;
-    let mut bands =
-        Bands { bytes, directory: &directory, layout: &layout, chunk: Vec::new(), plane: Vec::new() };
-    for band in 0..layout.bands() {
+    decode_bands(bytes, &directory, &layout, 0..layout.bands(), scratch)?;
+    turn(&layout, scratch)
+}
+
+/// Decodes the strips or rows of tiles that `part` needs; `None` if the image is turned or one whole JPEG. Returns the box
+/// that was decoded.
+pub(super) fn decode_part(
+    bytes: &[u8],
+    _: &ImageHeader,
+    part: Region,
+    scratch: &mut Scratch,
+) -> Result<Option<(PixelLayout, Region)>> {
+    let directory = Directory::first(bytes)?;
+    let layout = Layout::new(&directory)?;
+    check_amount(bytes, &layout)?;
+    if layout.orientation != Orientation::Upright || layout.compression == Compression::Jpeg {
+        return Ok(None);
+    }
+    let rows = layout.band_rows();
+    let bands = part.y as usize / rows..((part.y + part.height) as usize).div_ceil(rows);
+    let (top, bottom) = (bands.start * rows, (bands.end * rows).min(layout.size.height as usize));
+    scratch.pixels.clear();
+    decode_bands(bytes, &directory, &layout, bands, scratch)?;
+    let part = Region::new(0, top as u32, layout.size.width, (bottom - top) as u32);
+    Ok(Some((PixelLayout::Rgbx, part)))
+}
+
+/// Appends the pixels of these bands.
+fn decode_bands(
+    bytes: &[u8],
+    directory: &Directory<'_>,
+    layout: &Layout,
+    numbers: std::ops::Range<usize>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let colours = Colours::new(directory, layout)?;
+    let mut bands = Bands { bytes, directory, layout, chunk: Vec::new(), plane: Vec::new() };
+    for band in numbers {
         let rows = layout.band_rows().min(layout.size.height as usize - band * layout.band_rows());
         if bands.is_rgb() {
             bands.read_rgb(band, rows, &mut scratch.samples)?;
             colour::append_rgb(&scratch.samples, &mut scratch.pixels)?;
         } else {
             bands.read(band, rows, &mut scratch.samples)?;
-            colours.append(&layout, rows, &scratch.samples, &mut scratch.pixels)?;
+            colours.append(layout, rows, &scratch.samples, &mut scratch.pixels)?;
         }
     }
-    turn(&layout, scratch)
+    Ok(())
 }
 
 /// The unconverted numbers of an image with one per pixel, upright: bytes, or two bytes in the machine's order.

@@ -90,8 +90,12 @@ fn decompress(
             Ok(length)
         }
         Compression::PackBits => Ok(pack_bits(data, out)),
-        Compression::Lzw => lzw_codes(data, out).map_err(|error| bad("LZW", &error)),
-        Compression::Deflate => deflate(data, out).map_err(|error| bad("deflate", &error)),
+        Compression::Lzw => {
+            lzw_codes(data, out).map_err(|at| CODEC.corrupt(offset + at, "LZW code that does not exist"))
+        }
+        Compression::Deflate => {
+            deflate(data, out).map_err(|at| CODEC.corrupt(offset + at, "the deflated pixels are damaged"))
+        }
         Compression::Fax(_) if layout.bits != 1 || shape.samples != 1 => {
             Err(CODEC.unsupported("fax compression of more than one bit per pixel"))
         }
@@ -112,29 +116,38 @@ fn decompress(
     }
 }
 
-/// Reads until `out` is full or the stream ends.
+/// Reads until `out` is full or the stream ends. A little more is asked for, so that checksums are verified.
 fn read_full(stream: &mut dyn std::io::Read, out: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < out.len() {
         match stream.read(&mut out[filled..])? {
-            0 => break,
+            0 => return Ok(filled),
             count => filled += count,
         }
+    }
+    // How much more there is does not matter.
+    let _more = stream.read(&mut [0; 64])?;
+    Ok(filled)
+}
+
+/// Decompresses, and verifies the checksum that follows the last byte. An error is the place of the damage.
+fn deflate(data: &[u8], out: &mut [u8]) -> Result<usize, usize> {
+    let finish = flate2::FlushDecompress::Finish;
+    let mut inflate = flate2::Decompress::new(true);
+    let mut next = |data: &[u8], out: &mut [u8]| {
+        let status = inflate.decompress(data, out, finish);
+        let (read, filled) = (inflate.total_in() as usize, inflate.total_out() as usize);
+        status.map(|status| (status, read, filled)).map_err(|_| read)
+    };
+    let (status, read, filled) = next(data, out)?;
+    if filled == out.len() && status != flate2::Status::StreamEnd {
+        next(&data[read..], &mut [0; 64])?;
     }
     Ok(filled)
 }
 
-/// Errors after the last byte that is needed do not matter.
-fn deflate(data: &[u8], out: &mut [u8]) -> Result<usize, flate2::DecompressError> {
-    let mut inflate = flate2::Decompress::new(true);
-    match inflate.decompress(data, out, flate2::FlushDecompress::Finish) {
-        Err(error) if inflate.total_out() < out.len() as u64 => Err(error),
-        _ => Ok(inflate.total_out() as usize),
-    }
-}
-
-/// Decodes until `out` is full or the codes end.
-fn lzw_codes(data: &[u8], out: &mut [u8]) -> Result<usize, weezl::LzwError> {
+/// Decodes until `out` is full or the codes end. An error is the place of the damage.
+fn lzw_codes(data: &[u8], out: &mut [u8]) -> Result<usize, usize> {
     let mut decoder = lzw(data);
     let (mut read, mut filled) = (0, 0);
     loop {
@@ -142,7 +155,10 @@ fn lzw_codes(data: &[u8], out: &mut [u8]) -> Result<usize, weezl::LzwError> {
         read += done.consumed_in;
         filled += done.consumed_out;
         let moved = done.consumed_in + done.consumed_out > 0;
-        if filled == out.len() || !matches!(done.status?, weezl::LzwStatus::Ok) || !moved {
+        if filled == out.len() {
+            return Ok(filled);
+        }
+        if !matches!(done.status.map_err(|_| read)?, weezl::LzwStatus::Ok) || !moved {
             return Ok(filled);
         }
     }
