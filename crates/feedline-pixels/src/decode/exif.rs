@@ -10,15 +10,21 @@ pub(crate) fn orientation(block: &[u8]) -> Option<Orientation> {
     let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
     let reader = Reader::new(tiff)?;
     let entry = reader.find(ORIENTATION)?;
-    // Several values are none, as in Pillow.
-    if reader.u32(entry + 4)? != 1 {
-        return None;
-    }
-    let value = match reader.u16(entry + 2)? {
-        1 => u32::from(*tiff.get(entry + 8)?),
-        3 => u32::from(reader.u16(entry + 8)?),
-        4 => reader.u32(entry + 8)?,
+    let (kind, count) = (reader.u16(entry + 2)?, reader.u32(entry + 4)?);
+    let width = match kind {
+        1 => 1,
+        3 => 2,
+        4 => 4,
         _ => return None,
+    };
+    // Of several values, the first counts; more than fit here are elsewhere, all of them or none.
+    let length = (count as usize).checked_mul(width).filter(|length| *length > 0)?;
+    let at = if length <= 4 { entry + 8 } else { reader.u32(entry + 8)? as usize };
+    tiff.get(at..at.checked_add(length)?)?;
+    let value = match kind {
+        1 => u32::from(*tiff.get(at)?),
+        3 => u32::from(reader.u16(at)?),
+        _ => reader.u32(at)?,
     };
     Some(Orientation::from_exif(value))
 }
@@ -96,6 +102,8 @@ mod tests {
             );
             let mut several = bytes.clone();
             several[if big_endian { 29 } else { 26 }] = 2;
+            assert_eq!(orientation(&several), Some(Orientation::Turn90));
+            several[if big_endian { 29 } else { 26 }] = 16;
             assert_eq!(orientation(&several), None);
             // If the block is cut anywhere, the tag is missing, and nothing panics.
             for length in 0..bytes.len() - 2 {
