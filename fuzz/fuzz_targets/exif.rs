@@ -28,8 +28,8 @@ fuzz_target!(|input: &[u8]| {
         png(b"tEXt", b"Raw profile type exif\0", input),
         png(b"zTXt", b"Raw profile type exif\0\0", input),
         png(b"tEXt", b"Raw profile type xmp\0", input),
-        jpeg(&[b"Exif\0\0", input].concat()),
-        jpeg(&[b"http://ns.adobe.com/xap/1.0/\0", input].concat()),
+        jpeg(&[&b"Exif\0\0"[..], input].concat()),
+        jpeg(&[&b"http://ns.adobe.com/xap/1.0/\0"[..], input].concat()),
     ] {
         let header = probe(&bytes).expect("only the metadata are hostile");
         assert!((1..=8).contains(&(header.orientation as u8)));
