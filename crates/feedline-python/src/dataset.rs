@@ -98,13 +98,20 @@ impl PyDataset {
     }
 
     /// One sample as a dict; images of the fields with a mode are arrays.
-    fn get<'py>(&self, py: Python<'py>, sample: u64, modes: Option<BTreeMap<String, String>>) -> PyResult<Bound<'py, PyDict>> {
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        sample: u64,
+        modes: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let dataset = self.dataset.clone();
         let values = interruptible(py, move || dataset.get(sample))?;
         let dict = PyDict::new(py);
         for (name, value) in values.fields {
             let shown = match value {
-                OwnedValue::Image { ref bytes, ref index, meta } if let Some(mode) = modes.as_ref().and_then(|modes| modes.get(&name)) => {
+                OwnedValue::Image { ref bytes, ref index, meta }
+                    if let Some(mode) = modes.as_ref().and_then(|modes| modes.get(&name)) =>
+                {
                     let place = self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
                     let made = py.detach(|| feedline::encode::decode_values(bytes, index, meta, mode));
                     let bad = |e| feedline::Error::sample(place, feedline::error::Stage::Decode, e);
