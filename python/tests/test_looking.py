@@ -94,6 +94,32 @@ def test_time_without_the_interpreter_lock_is_counted(many):
     assert stats["interpreter_wait_seconds"] >= 0.2
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock to wait for")
+def test_a_held_interpreter_lock_is_named(many):
+    """Two threads that never rest give the lock up only when they must; batches are ready long before."""
+    over = threading.Event()
+
+    def spin():
+        while not over.is_set():
+            sum(range(1000))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.02)
+    spinning = [threading.Thread(target=spin, daemon=True) for _ in range(2)]
+    try:
+        with fl.Loader(many, batch_size=2, output="numpy", decode="none", num_workers=1) as loader:
+            for thread in spinning:
+                thread.start()
+            for _ in loader:
+                pass
+            over.set()
+            stats = loader.stats()
+    finally:
+        over.set()
+        sys.setswitchinterval(before)
+    assert stats["bound"] == "lock", stats["bottleneck"]
+
+
 def slow(sample):
     time.sleep(0.1)
     return sample
