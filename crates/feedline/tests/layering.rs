@@ -51,7 +51,7 @@ const KERNELS: Table = &[
     ("jpeg", &["cpu", "geometry", "turbo", "view"]),
     ("dct", &["cpu", "jpeg", "room", "turbo", "view"]),
     ("yuv", &["cpu", "jpeg", "view"]),
-    ("decode", &["jpeg", "orient", "room", "view"]),
+    ("decode", &["jpeg", "orient", "room", "turbo", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
     (
         "nearest",
