@@ -8,6 +8,6 @@ seconds="${1:-60}"
 export RUSTC_BOOTSTRAP=1
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
 cargo run --quiet --bin seeds
-for target in ${*:-jpeg_vs_turbo jpeg_index dct images png webp gif bmp tiff avif jxl pnm qoi exif formats columns pack programs}; do
+for target in ${*:-jpeg_vs_turbo jpeg_index dct images png webp gif bmp tiff avif jxl pnm qoi exif formats columns pack programs video_index audio}; do
     cargo fuzz run --release "$target" -- -max_total_time="$seconds" -max_len=200000 -timeout=20 -rss_limit_mb=2048
 done

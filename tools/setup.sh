@@ -36,6 +36,7 @@ install_python() { # file with requirements; a stamp keeps it from being done tw
 install_python tools/requirements-build.txt
 if [ "$level" = test ]; then
   need valgrind valgrind "the leak test"
+  need ffmpeg ffmpeg "its libraries decode video"
   need chromium chromium "the tests of 'feedline view'"
   install_python tools/requirements-dev.txt
 fi

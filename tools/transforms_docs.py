@@ -179,10 +179,28 @@ def tables(parity: dict[str, str], speed: dict[str, Any]) -> str:
             took = f"{speed[name]:.0f}" if name in speed else "-"
             lines.append(f"| `{name}` | {first} | {parameters(name)} | {parity.get(name, '-')} | {took} |")
     lines += ["", "### Floats and labels", "", "| transform | what | parameters |", "|---|---|---|"]
-    lines += [plain_row(name) for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel", "TokenWindow")]
+    lines += [plain_row(name) for name in ("Normalize", "RGBToLGN", "RGBToMagno", "ReplaceLabel")]
+    lines += ["", "### Tokens, audio and video", "", "| transform | what | parameters |", "|---|---|---|"]
+    lines += [plain_row(name) for name in OTHER]
     lines += ["", "### Views", "", "| transform | what | parameters |", "|---|---|---|"]
     lines += [plain_row(name) for name in ("MultiCrop", "Yoked")]
     return "\n".join(lines)
+
+
+OTHER = (
+    "TokenWindow",
+    "AudioWindow",
+    "Resample",
+    "Mono",
+    "RandomGain",
+    "RandomNoise",
+    "MelSpectrogram",
+    "AmplitudeToDB",
+    "FrequencyMasking",
+    "TimeMasking",
+    "Clip",
+)
+"""Transforms of other fields than images."""
 
 
 def plain_row(name: str) -> str:

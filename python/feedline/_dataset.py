@@ -75,6 +75,10 @@ class Dataset:
         if isinstance(index, slice):
             return self.select(part("index", index, count))
         sample = self._core.get(place("index", index, count, "sample"), self._decoded)
+        if self._decoded is not None:
+            for name, kind in self._core.schema():
+                if kind == "video" and sample[name] is not None:
+                    sample[name] = _feedline.Video(sample[name])
         for name in self._pickled:  # only if the user set allow_pickle=True
             if sample[name] is not None:
                 sample[name] = pickle.loads(sample[name])  # noqa: S301
@@ -90,7 +94,7 @@ class Dataset:
         kinds = self.schema
         if name not in kinds:
             raise OptionError(f"there is no field {name!r}; the data set has: {', '.join(kinds)}")
-        if (self._decoded is not None and kinds[name] == "image") or name in self._pickled:
+        if (self._decoded is not None and kinds[name] in ("image", "video")) or name in self._pickled:
             return [self[index][name] for index in range(len(self))]
         return self._core.column(name)
 
@@ -99,7 +103,7 @@ class Dataset:
 
     @property
     def schema(self) -> dict[str, str]:
-        """Field names and their kinds: `image`, `int`, `float`, `text`, `json`, `bytes` or `array`."""
+        """Field names and kinds: `image`, `int`, `float`, `text`, `json`, `bytes`, `array`, `audio` or `video`."""
         return dict(self._core.schema())
 
     @property
@@ -138,6 +142,8 @@ class Dataset:
 
         `mode` is as in [`Loader`][feedline.Loader], for all image fields or by field: `"RGB"` gives uint8 arrays
         (height, width, 3), `"index"` the classes of a mask (height, width), `"unchanged"` all numbers of the file.
+
+        A video has `frames(indices)` (uint8: frames, height, width, 3), `times`, `fps`, `duration` and a length.
 
         >>> import feedline as fl
         >>> ds = fl.open(example_folder)

@@ -13,10 +13,12 @@ from .errors import OptionError
 from .samplers import Balanced, Block, Buckets, Order, Packed, Random, Split, Weighted
 from .samplers.epochs import Timetable
 from .transforms.apply import specs
+from .transforms.audio import AudioWindow, Mono, Resample
 from .transforms.function import Python
 from .transforms.mix import batch_specs
 from .transforms.policy import flat
 from .transforms.tokens import TokenWindow
+from .transforms.video import Clip
 from .transforms.views import MultiCrop, Yoked, unyoked
 
 __all__ = ["by_field", "core_options", "draws", "images", "timetable"]
@@ -43,7 +45,13 @@ _AS_THEY_ARE = (
 )
 
 
-_KIND_OF: dict[type, str] = {TokenWindow: "array"}
+_KIND_OF: dict[type, str] = {
+    TokenWindow: "array",
+    AudioWindow: "audio",
+    Resample: "audio",
+    Mono: "audio",
+    Clip: "video",
+}
 """The kind of field that a list of transforms is for, by the first of them that says so."""
 
 

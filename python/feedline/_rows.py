@@ -16,7 +16,7 @@ from .errors import DataError, Error, OptionError
 
 __all__ = ["KINDS", "Samples", "check_schema", "frame_rows", "is_frame", "is_rows"]
 
-KINDS = ("image", "int", "float", "text", "json", "bytes", "array")
+KINDS = ("image", "int", "float", "text", "json", "bytes", "array", "audio", "video")
 """The kinds of fields."""
 
 _LABELS = ("label", "labels", "cls", "class", "class_name", "target", "category")

@@ -148,6 +148,9 @@ BESIDE = [
     (T.Mask, {}), (T.Boxes, {}), (T.Keypoints, {}), (T.Yoked, {"view": "a", "share": ["Resize"]}), (T.MultiCrop, {}),
     (T.MixUp, {"num_classes": 3}), (T.CutMix, {"num_classes": 3}), (T.Mosaic, {}), (T.CopyPaste, {}),
     (T.LabelSmoothing, {"num_classes": 3}), (T.OneHot, {"num_classes": 3}), (T.TokenWindow, {"size": 8}),
+    (T.AudioWindow, {"seconds": 1.0}), (T.Resample, {"hz": 8000}), (T.Mono, {}), (T.RandomGain, {}), (T.RandomNoise, {}),
+    (T.MelSpectrogram, {}), (T.AmplitudeToDB, {}), (T.FrequencyMasking, {"freq_mask_param": 3}),
+    (T.TimeMasking, {"time_mask_param": 3}), (T.Clip, {"frames": 4}),
 ]  # fmt: skip
 
 

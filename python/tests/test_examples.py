@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
+import wave
 from pathlib import Path
 
+import feedline as fl
 import numpy as np
 import pytest
 from PIL import Image
@@ -66,3 +69,44 @@ def test_dino(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     losses = run(monkeypatch, "dino.py", str(folder), *small)
     assert len(losses) == 4
     assert np.isfinite(losses).all()
+
+
+def test_language_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    words = ["the cat sat", "a dog ran far away", "owls see at night", "no"]
+    lines = [json.dumps({"text": " ".join([words[n % 4]] * (1 + n % 5))}) for n in range(80)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+    losses = run(monkeypatch, "language_model.py", str(tmp_path / "corpus.jsonl"), "--tokens", "128", "--steps", "30")
+    assert np.mean(losses[-3:]) < 0.7 * np.mean(losses[:3])
+
+
+def test_keywords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for word, hertz in (("low", 300), ("high", 1500)):
+        (tmp_path / word).mkdir()
+        for number in range(8):
+            wave_of = np.sin(2 * np.pi * (hertz + 20 * number) * np.arange(6000) / 8000)
+            with wave.open(str(tmp_path / word / f"{number}.wav"), "wb") as out:
+                out.setparams((1, 2, 8000, 0, "NONE", ""))
+                out.writeframes((wave_of * 9000).astype("<i2").tobytes())
+    losses = run(monkeypatch, "keywords.py", str(tmp_path), "--steps", "24")
+    assert np.mean(losses[-3:]) < 0.7 * np.mean(losses[:3])
+
+
+def test_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    for label, colour in (("red", (200, 40, 40)), ("blue", (40, 40, 200))):
+        (tmp_path / label).mkdir()
+        for number in range(3):
+            with av.open(str(tmp_path / label / f"{number}.mp4"), "w") as file:
+                stream = file.add_stream("libx264", rate=25)
+                stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+                for at in range(20):
+                    pixels = np.full((48, 64, 3), colour, np.uint8)
+                    pixels[:, (at * 3 + number) % 64] = 255
+                    file.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+                file.mux(stream.encode())
+    try:
+        fl.open(tmp_path).decoded()[0]["video"].frames([0])
+    except fl.Error as error:
+        pytest.skip(str(error))
+    losses = run(monkeypatch, "clips.py", str(tmp_path), "--steps", "16")
+    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])

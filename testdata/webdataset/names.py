@@ -1,4 +1,5 @@
 """What webdataset makes of awkward member names: names.json holds [name, key or null, suffix or null]."""
+
 import json, random
 from webdataset.tariterators import base_plus_ext
 

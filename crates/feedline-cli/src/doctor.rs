@@ -17,6 +17,8 @@ struct Findings {
     feedline: &'static str,
     optimised_build: bool,
     libjpeg_turbo: String,
+    /// Major version of the FFmpeg that decodes video.
+    ffmpeg: Option<u32>,
     formats: Vec<&'static str>,
     system: String,
     cpu: Option<String>,
@@ -54,6 +56,7 @@ fn look() -> Findings {
         feedline: env!("CARGO_PKG_VERSION"),
         optimised_build: !cfg!(debug_assertions),
         libjpeg_turbo: turbo::version(),
+        ffmpeg: feedline::video::ffmpeg_version().map(|version| version.0),
         formats: feedline::format::format_names(),
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         cpu: machine::cpu_model(),
@@ -130,6 +133,9 @@ fn show(found: &Findings, output: &mut Output) {
         &format!("{}{}", found.feedline, if found.optimised_build { "" } else { " (not optimised)" }),
     ]);
     table.row(["libjpeg-turbo", &found.libjpeg_turbo]);
+    let ffmpeg =
+        found.ffmpeg.map_or("not found: videos are not decoded".to_owned(), |version| version.to_string());
+    table.row(["FFmpeg", &ffmpeg]);
     table.row(["formats", &found.formats.join(", ")]);
     table.row(["system", &found.system]);
     table.row(["processor", &found.cpu.clone().unwrap_or_else(unknown)]);

@@ -298,7 +298,12 @@ fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// A NumPy array with a copy of `bytes`: reading single samples need not be fast.
-fn array<'py>(py: Python<'py>, dtype: &str, shape: &[u64], bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn array<'py>(
+    py: Python<'py>,
+    dtype: &str,
+    shape: &[u64],
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let dtype = if dtype == "bfloat16" { "uint16" } else { dtype };
     let flat = numpy.getattr("frombuffer")?.call1((PyBytes::new(py, bytes), dtype))?;

@@ -10,6 +10,7 @@ mod pack;
 mod pinned;
 mod rows;
 mod transforms;
+mod video;
 mod wait;
 
 use pyo3::prelude::*;
@@ -37,6 +38,7 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ops::PyImageOps>()?;
     module.add_class::<pack::PyPackWriter>()?;
     module.add_class::<rows::PyRows>()?;
+    module.add_class::<video::PyVideo>()?;
     module.add_class::<pack::PackProgress>()?;
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;

@@ -59,6 +59,7 @@
 //! |---|---|
 //! | `remote` | S3 and its kin, Google Cloud Storage, Azure, http(s) |
 //! | `array-record`, `arrow`, `beton`, `hdf5`, `litdata`, `lmdb`, `mds`, `npy`, `parquet`, `recordio`, `slipcache`, `tbl`, `tfrecord`, `webdataset`, `zarr`, `zip` | formats of other systems |
+//! | `audio`, `video` | files of audio; video by FFmpeg's libraries, if they are found at run time |
 //! | `avif`, `gif`, `jpeg-2000`, `jpeg-xl`, `tiff`, `webp` | image codecs |
 //! | `ndarray` | columns as `ndarray` views |
 
@@ -73,6 +74,7 @@ mod read;
 mod render;
 pub mod spec;
 pub mod transform;
+pub mod video;
 
 // Sources and formats are in a crate of their own; their modules have the same paths here.
 pub use feedline_format::{error, field, format, owned, sample, source};

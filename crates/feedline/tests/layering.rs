@@ -24,6 +24,7 @@ const STAGES: Table = &[
     ("encode", &["field", "format", "pixels", "render", "transform"]),
     ("apply", &["field", "pixels", "render", "transform"]),
     ("batch", &["field"]),
+    ("video", &[]),
     ("read", &["dataset", "order", "source"]),
     (
         "loader",

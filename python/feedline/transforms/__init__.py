@@ -13,9 +13,10 @@ True
 
 from __future__ import annotations
 
-from . import bends, colour, damage, geometric, pixel, scenes, sizes, tints
+from . import audio, bends, colour, damage, geometric, pixel, scenes, sizes, tints
 from .albumentations import from_albumentations
 from .apply import apply, replay
+from .audio import *
 from .base import BatchTransform, Transform
 from .bends import *
 from .colour import *
@@ -43,6 +44,7 @@ from .sizes import *
 from .targets import Boxes, Keypoints, Mask
 from .tints import *
 from .tokens import TokenWindow
+from .video import Clip
 from .views import MultiCrop, Yoked
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "AutoAugment",
     "BatchTransform",
     "Boxes",
+    "Clip",
     "Compose",
     "CopyPaste",
     "CutMix",
@@ -79,7 +82,8 @@ __all__ = [
     "replay",
     "to_json",
 ]
-# Operations on one image are listed in their files alone.
+# Operations on one image or on audio are listed in their files alone.
+__all__ += audio.__all__
 __all__ += bends.__all__
 __all__ += colour.__all__
 __all__ += damage.__all__

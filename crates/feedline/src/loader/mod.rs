@@ -5,6 +5,7 @@
 //! A loader may run several epochs at once (nested loops); each has its own threads. Dropping an epoch stops
 //! its threads within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
+mod audio;
 mod epoch;
 mod faults;
 mod machine;
@@ -15,6 +16,7 @@ mod spare;
 mod stats;
 mod targets;
 mod tune;
+mod video;
 mod windows;
 mod worker_threads;
 mod workers;

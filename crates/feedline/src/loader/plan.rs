@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use feedline_pixels::Mode;
 
+use super::audio::{self, AudioPlan};
 use super::mix::MixPlan;
 use super::targets::{self, TargetPlan};
+use super::video::{self, VideoPlan};
 use super::{machine, sequence, windows};
 use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
@@ -50,6 +52,8 @@ pub(crate) enum Output {
     Target { field: usize },
     /// Height and width of an undecoded image.
     ImageSize { field: usize },
+    /// Decoded audio or video, or its times; see `Plan::audio` and `Plan::video`.
+    Media { field: usize },
     /// The length of a sample that is packed into a row.
     PackedLength,
     /// The row of a packed sample, counted in its batch.
@@ -86,6 +90,10 @@ pub(crate) struct Plan {
     pub(crate) images: Vec<ImagePlan>,
     /// Decoded image fields; the views of a field share its decoding.
     pub(crate) pictures: Vec<Views>,
+    /// Decoded audio fields, with their columns.
+    pub(super) audio: Vec<(usize, AudioPlan)>,
+    /// Decoded video fields.
+    pub(super) video: Vec<VideoPlan>,
     /// How samples are mixed.
     pub(crate) mix: MixPlan,
     /// Fields to request from `Dataset::read`; those read straight into the batch are not included.
@@ -112,6 +120,8 @@ impl Plan {
             outputs: vec![Output::Index],
             images: Vec::new(),
             pictures: Vec::new(),
+            audio: Vec::new(),
+            video: Vec::new(),
             mix: MixPlan::new(&options)?,
             fields: FieldSet::all(0),
             threads: threads(&options),
@@ -316,6 +326,12 @@ impl Plan {
             self.add(ColumnSpec::dense(name, DType::F32, &[classes]), Output::Soft { field, soft });
             return Ok(());
         }
+        if self.is_audio(spec) {
+            return self.add_audio(dataset, field, name);
+        }
+        if self.is_video(spec)? {
+            return self.add_video(field, name);
+        }
         match spec.kind.carrier() {
             Carrier::Image => return self.add_image(field, name, direct),
             Carrier::Int | Carrier::Float if spec.optional && self.options.missing != OnMissing::Error => {
@@ -352,6 +368,55 @@ impl Plan {
             return self.add_tokens(field, name, dtype, window);
         }
         self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
+        Ok(())
+    }
+
+    /// Whether a field is decoded as audio: it is audio, or bytes with a list for audio.
+    fn is_audio(&self, spec: &FieldSpec) -> bool {
+        let given = audio::has_audio(&self.options, &spec.name);
+        match spec.kind {
+            Kind::Audio => self.options.decode != DecodeMode::None || given,
+            Kind::Bytes => given,
+            _ => false,
+        }
+    }
+
+    fn add_audio(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
+        if self.options.decode == DecodeMode::None {
+            let reason = format!("{name} is not decoded (decode='none'), so it cannot be transformed");
+            return Err(Error::option("transforms", reason));
+        }
+        let plan = AudioPlan::new(dataset, &self.options, field)?;
+        let column = match plan.shape() {
+            Some(shape) => ColumnSpec::dense(name, DType::F32, shape),
+            None => ColumnSpec::ragged(name, DType::F32, true, Meaning::Numbers),
+        };
+        self.audio.push((self.columns.len(), plan));
+        self.add(column, Output::Media { field });
+        Ok(())
+    }
+
+    /// Whether a field is decoded as video: its list begins with `Clip`. A video without one stays bytes.
+    fn is_video(&self, spec: &FieldSpec) -> Result<bool> {
+        let given = video::has_clip(&self.options, &spec.name);
+        let undecoded = self.options.decode == DecodeMode::None;
+        if given && undecoded || spec.kind == Kind::Video && !given && !undecoded {
+            let reason = if undecoded {
+                "is not decoded (decode='none'), so it cannot be transformed"
+            } else {
+                "is a video: say which frames with transforms={'video': [T.Clip(frames=16), ...]}, or leave it as bytes with decode='none'"
+            };
+            return Err(Error::option("transforms", format!("{} {reason}", spec.name)));
+        }
+        Ok(given)
+    }
+
+    fn add_video(&mut self, field: usize, name: &str) -> Result<()> {
+        let (plan, columns) = VideoPlan::new(&self.options, field, name, self.columns.len())?;
+        self.video.push(plan);
+        for column in columns {
+            self.add(column, Output::Media { field });
+        }
         Ok(())
     }
 
@@ -593,16 +658,18 @@ fn wanted_fields(all: &[FieldSpec], options: &LoaderOptions) -> Result<Vec<usize
     };
     for name in options.transforms.keys() {
         match all[find("transforms", name)?].kind {
-            Kind::Image => {}
+            Kind::Image | Kind::Audio | Kind::Video => {}
             Kind::Int => check_labels(name, &options.transforms[name])?,
             Kind::Array => windows::check_list(name, &options.transforms[name])?,
+            Kind::Bytes if audio::has_audio(options, name) || video::has_clip(options, name) => {}
             _ => return Err(Error::option("transforms", format!("'{name}' is not an image field"))),
         }
     }
     for (knob, name) in
         options.modes.keys().map(|n| ("mode", n)).chain(options.dtypes.keys().map(|n| ("dtype", n)))
     {
-        if all[find(knob, name)?].kind != Kind::Image {
+        let kind = all[find(knob, name)?].kind;
+        if kind != Kind::Image && !(knob == "dtype" && video::has_clip(options, name)) {
             return Err(Error::option(knob, format!("'{name}' is not an image field")));
         }
     }
@@ -662,6 +729,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::Bytes { field, .. }
         | Output::Array { field }
         | Output::Tokens { field, .. }
+        | Output::Media { field }
         | Output::Image { field }
         | Output::Target { field } => Some(field),
     }

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
+use super::audio::AudioRunner;
 use super::mix::Member;
 use super::plan::{Output, Plan, Views};
 use super::stats::{Counters, Made, Watch, Work};
 use super::targets::{TargetRunner, put_params};
+use super::video::VideoRunner;
 use super::windows;
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::Dataset;
@@ -66,6 +68,8 @@ pub(super) struct Worker {
     /// Drawn parameters and passes for each view of the current image.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
+    audio: AudioRunner,
+    video: VideoRunner,
     max_pixels: u64,
 }
 
@@ -91,6 +95,8 @@ impl Worker {
             ended: Vec::new(),
             views: Vec::new(),
             targets: TargetRunner::new(max_pixels),
+            audio: AudioRunner::default(),
+            video: VideoRunner::default(),
             max_pixels,
         }
     }
@@ -230,7 +236,7 @@ impl Worker {
         self.counters.spent(Work::Bytes, made.waited);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
-            if !matches!(output, Output::Image { .. } | Output::Target { .. }) {
+            if !matches!(output, Output::Image { .. } | Output::Target { .. } | Output::Media { .. }) {
                 bytes += match output {
                     Output::PackedLength | Output::PackedRow => {
                         put_packing(run, sample, position, row, column, *output)
@@ -241,6 +247,8 @@ impl Worker {
         }
         made.copy = watch.lap();
         self.counters.spent(Work::Copy, made.copy);
+        self.render_media(run, key, row)?;
+        made.decode = watch.lap();
         for views in &plan.pictures {
             let spent = self.render_image(run, key, row, views)?;
             made.decode += spent.decode;
@@ -301,9 +309,11 @@ impl Worker {
                 windows::put(run, sample, &self.sample, field, skip, row, column)?;
             }
             Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
-            Output::Image { .. } | Output::Target { .. } | Output::PackedLength | Output::PackedRow => {
-                unreachable!("pictures and packing take their own way")
-            }
+            Output::Image { .. }
+            | Output::Target { .. }
+            | Output::Media { .. }
+            | Output::PackedLength
+            | Output::PackedRow => unreachable!("pictures, media and packing take their own way"),
         }
         Ok(0)
     }
@@ -373,6 +383,17 @@ impl Worker {
         let picture = stored_image(&self.probed, field).ok_or_else(|| missing(run, sample, field))?;
         let size = picture.open().map_err(|e| decode_error(run, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
+    }
+
+    /// Decodes audio and video.
+    fn render_media(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<()> {
+        for (column, plan) in &run.plan.audio {
+            self.audio.put(run, key, &self.sample, plan, row, *column)?;
+        }
+        for plan in &run.plan.video {
+            self.video.put(run, key, &self.sample, plan, &mut self.image, row)?;
+        }
+        Ok(())
     }
 
     /// Decodes one image and renders all its views.
@@ -603,7 +624,7 @@ fn put_picture<T>(
 }
 
 /// Plans the passes. The limit on pixels applies to what each pass makes, not only to what the first one reads.
-fn planned(
+pub(super) fn planned(
     params: &Params,
     image: feedline_pixels::Size,
     program: &mut Program,
@@ -648,7 +669,7 @@ fn put_bytes(
 }
 
 /// Copies a value into a row of unplanned length.
-fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
+pub(super) fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
     let Room::Free(room) = row.ragged(column).0 else { unreachable!("the length was not planned") };
     room.clear();
     let starved = |_| Error::out_of_memory(bytes.len() as u64, "a value of a batch");

@@ -23,7 +23,7 @@ const CLOSING: f64 = 2.7;
 /// Number of epochs whose plans are kept: the current one, and the one whose length was asked for.
 const KEPT: usize = 2;
 
-/// Samples with their lengths, to be packed anew in every epoch.
+/// Samples with their lengths, to be packed again in every epoch.
 #[derive(Debug)]
 pub(crate) struct Packing {
     lengths: Box<[u64]>,
@@ -34,8 +34,11 @@ pub(crate) struct Packing {
     /// Samples that are packed together.
     window: u64,
     shuffle: bool,
-    plans: Mutex<Vec<((u64, u64), Arc<Rows>)>>,
+    plans: Mutex<Vec<Kept>>,
 }
+
+/// Seed and epoch, and the rows that were planned for them.
+type Kept = ((u64, u64), Arc<Rows>);
 
 /// One epoch's rows: samples, one row after the other.
 #[derive(Debug, PartialEq, Eq)]
@@ -161,7 +164,9 @@ impl Packing {
 
 /// The places of each row ascending; rows by their first place.
 fn in_order(mut rows: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
-    rows.iter_mut().for_each(|row| row.sort_unstable());
+    for row in &mut rows {
+        row.sort_unstable();
+    }
     rows.sort_unstable_by_key(|row| row[0]);
     rows
 }
@@ -283,7 +288,9 @@ mod tests {
             }
         }
         let mut rows: Vec<Vec<u32>> = rows.into_iter().map(|(_, row)| row).collect();
-        rows.iter_mut().for_each(|row| row.sort_unstable());
+        for row in &mut rows {
+            row.sort_unstable();
+        }
         rows.sort_unstable_by_key(|row| row[0]);
         rows
     }

@@ -14,6 +14,8 @@
 //! parameters are drawn from (seed, epoch, sample, place in the list, view) and from nothing else.
 
 mod action;
+mod audio;
+mod clip;
 mod colour;
 mod fuse;
 mod geometric;
@@ -32,6 +34,7 @@ use feedline_pixels::Filter;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use action::Action;
+pub(crate) use clip::Times;
 pub(crate) use geometric::crop::nearest_ratio;
 pub use group::{BoxFormat, Boxes, Role, Target};
 pub(crate) use group::{Mover, moving, read_boxes, refusal, write_box};
@@ -39,7 +42,7 @@ pub use mix::{
     BatchTransform, CopyPaste, CutMix, LabelSmoothing, MixChoice, MixDialect, MixUp, Mosaic, OneHot, Per,
 };
 pub(crate) use mix::{Deed, MixKey, Soft};
-pub(crate) use params::{Params, SampleKey};
+pub(crate) use params::{Params, Place, SampleKey};
 pub(crate) use plan::{ImagePlan, finish};
 pub(crate) use program::{Chain, Program, Segment};
 
@@ -47,6 +50,11 @@ use op::Op;
 
 /// The parameters of every operation.
 pub mod ops {
+    pub use super::audio::{
+        AmplitudeToDB, AudioPad, AudioPolicy, AudioWindow, FrequencyMasking, MelScaleName, MelSpectrogram,
+        Mono, RandomGain, RandomNoise, Resample, TimeMasking,
+    };
+    pub use super::clip::{Clip, ClipPolicy, PastEnd};
     pub use super::colour::*;
     pub use super::geometric::*;
     pub use super::label::ReplaceLabel;
@@ -291,6 +299,26 @@ list_of_ops! {
     ReplaceLabel,
     /// Cuts windows out of a stream of tokens.
     TokenWindow,
+    /// Decodes a window of audio.
+    AudioWindow,
+    /// Converts audio to another rate.
+    Resample,
+    /// Averages the channels of audio.
+    Mono,
+    /// Makes audio louder or softer, with probability `p`.
+    RandomGain,
+    /// Adds normal noise to audio, with probability `p`.
+    RandomNoise,
+    /// A spectrogram of audio on the mel scale.
+    MelSpectrogram,
+    /// Values of a spectrogram as decibels.
+    AmplitudeToDB,
+    /// Sets a random band of a spectrogram to zero.
+    FrequencyMasking,
+    /// Sets a random stretch of time of a spectrogram to zero.
+    TimeMasking,
+    /// Decodes some frames of a video.
+    Clip,
     /// Applies several, one after the other.
     Compose,
     /// Applies several, one after the other, or none of them.

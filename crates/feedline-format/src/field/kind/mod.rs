@@ -4,6 +4,7 @@
 mod array;
 mod bytes;
 mod image;
+mod media;
 mod number;
 mod text;
 
@@ -125,6 +126,10 @@ kinds! {
     Bytes = bytes::ROW,
     /// An n-d array. Each value has its own element type and shape, which may differ between samples.
     Array = array::ROW,
+    /// A file of audio.
+    Audio = media::AUDIO,
+    /// A file of video.
+    Video = media::VIDEO,
 }
 
 super::spelled_by_name!(Kind, "kind of field");

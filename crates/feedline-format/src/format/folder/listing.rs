@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::parallel;
 use super::super::saved_index::SavedIndex;
+use super::Content;
 use super::index::{About, Builder, File, Files, Folder};
-use super::is_image_name;
 use crate::error::{Error, Location, Result};
 use crate::source::{Entry, FolderVersion, Source};
 
@@ -38,12 +38,17 @@ pub(super) struct Listed {
 }
 
 /// Lists the images below `root` (a folder of the source, or empty for all of it).
-pub(super) fn list(source: &dyn Source, root: &str, saved: Option<Files>) -> Result<Listed> {
+pub(super) fn list(
+    source: &dyn Source,
+    root: &str,
+    content: Content,
+    saved: Option<Files>,
+) -> Result<Listed> {
     let known: HashMap<&str, &Folder> =
         saved.iter().flat_map(|s| &s.about().folders).map(|folder| (folder.name.as_str(), folder)).collect();
-    let mut folders = match walk(source, root, &known)? {
+    let mut folders = match walk(source, root, content, &known)? {
         Some(folders) => folders,
-        None => all_at_once(source, root)?,
+        None => all_at_once(source, root, content)?,
     };
     let mut problems: Vec<Error> = folders.iter_mut().flat_map(|f| std::mem::take(&mut f.problems)).collect();
     let same = folders.len() == known.len() && folders.iter().all(|f| matches!(f.images, Images::Saved));
@@ -56,24 +61,37 @@ pub(super) fn list(source: &dyn Source, root: &str, saved: Option<Files>) -> Res
 }
 
 /// Lists every folder by itself; `None` if the source lists all at once.
-fn walk(source: &dyn Source, root: &str, known: &HashMap<&str, &Folder>) -> Result<Option<Vec<Found>>> {
+fn walk(
+    source: &dyn Source,
+    root: &str,
+    content: Content,
+    known: &HashMap<&str, &Folder>,
+) -> Result<Option<Vec<Found>>> {
     if source.folder_version(root).is_none() && source.list_folder(root)?.is_none() {
         return Ok(None);
     }
     let mut found = Vec::new();
     let mut level = vec![(root.to_owned(), Vec::new())];
     while !level.is_empty() {
-        let listed = parallel::collect(level.len(), |number| Ok(look(source, &level[number].0, known)))?;
+        let listed =
+            parallel::collect(level.len(), |number| Ok(look(source, &level[number].0, content, known)))?;
         let mut next = Vec::new();
         for ((name, above), listed) in level.into_iter().zip(listed) {
             // A root that cannot be listed is the caller's mistake; below it, it is a problem to report.
             let mut here = match listed {
                 Err(error) if found.is_empty() => return Err(error),
-                Err(error) => Found { problems: vec![error], ..group(&name, Vec::new(), Vec::new()) },
+                Err(error) => {
+                    Found { problems: vec![error], ..group(&name, content, Vec::new(), Vec::new()) }
+                }
                 Ok(here) => here,
             };
             if above.contains(&here.folder.version.id) {
-                here = failed(source, &name, std::io::Error::other("a link leads back to a folder above it"));
+                here = failed(
+                    source,
+                    &name,
+                    content,
+                    std::io::Error::other("a link leads back to a folder above it"),
+                );
             }
             let mut above: Vec<(u64, u64)> = above;
             above.push(here.folder.version.id);
@@ -91,7 +109,7 @@ fn below(folder: &str, last: &str) -> String {
 }
 
 /// One folder: from the saved index if it has not changed, otherwise listed.
-fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Result<Found> {
+fn look(source: &dyn Source, name: &str, content: Content, known: &HashMap<&str, &Folder>) -> Result<Found> {
     if let Some(folder) = known.get(name)
         && folder.version.changed != 0
         && source.folder_version(name) == Some(folder.version)
@@ -99,7 +117,7 @@ fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Resu
         return Ok(Found { folder: (*folder).clone(), images: Images::Saved, problems: Vec::new() });
     }
     let listing = source.list_folder(name)?.unwrap_or_default();
-    let mut found = group(name, listing.entries, listing.folders);
+    let mut found = group(name, content, listing.entries, listing.folders);
     // A folder with a problem is listed again each time: the target of a broken link may appear without the folder
     // changing.
     let steady = listing.problems.is_empty() && SavedIndex::is_old_enough(listing.version.changed);
@@ -109,14 +127,14 @@ fn look(source: &dyn Source, name: &str, known: &HashMap<&str, &Folder>) -> Resu
     Ok(found)
 }
 
-fn failed(source: &dyn Source, name: &str, error: std::io::Error) -> Found {
+fn failed(source: &dyn Source, name: &str, content: Content, error: std::io::Error) -> Found {
     let error = Error::storage("listing", Location::new(source.uri()).with_shard(name), error);
-    Found { problems: vec![error], ..group(name, Vec::new(), Vec::new()) }
+    Found { problems: vec![error], ..group(name, content, Vec::new(), Vec::new()) }
 }
 
-fn group(name: &str, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
+fn group(name: &str, content: Content, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
     let (mut images, mut others): (Vec<Entry>, Vec<Entry>) =
-        entries.into_iter().partition(|entry| is_image_name(&entry.name));
+        entries.into_iter().partition(|entry| content.has(&entry.name));
     images.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     others.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     folders.sort_unstable();
@@ -132,7 +150,7 @@ fn group(name: &str, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
 }
 
 /// Lists from a source that lists everything below a prefix.
-fn all_at_once(source: &dyn Source, root: &str) -> Result<Vec<Found>> {
+fn all_at_once(source: &dyn Source, root: &str, content: Content) -> Result<Vec<Found>> {
     let listing = source.list(root)?;
     let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
     let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -153,7 +171,7 @@ fn all_at_once(source: &dyn Source, root: &str) -> Result<Vec<Found>> {
         .into_iter()
         .map(|(name, entries)| {
             let inside = folders.remove(&name).unwrap_or_default().into_iter().collect();
-            group(&name, entries, inside)
+            group(&name, content, entries, inside)
         })
         .collect();
     if let Some(first) = found.first_mut() {

@@ -32,35 +32,87 @@ const MAX_LOOKED_INTO: usize = 32;
 
 const IMAGE: usize = 0;
 
+/// What the files of a folder are. A folder with images is one of images, whatever else it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Image,
+    Audio,
+    Video,
+}
+
+impl Content {
+    const ALL: [Content; 3] = [Content::Image, Content::Audio, Content::Video];
+
+    fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Content::Image => &EXTENSIONS,
+            Content::Audio => &[".wav", ".flac", ".mp3", ".ogg", ".oga", ".m4a", ".aac"],
+            Content::Video => &[".mp4", ".mkv", ".webm", ".mov", ".m4v"],
+        }
+    }
+
+    /// Whether the name has one of its extensions, in any case.
+    pub(super) fn has(self, name: &str) -> bool {
+        has_extension(name, self.extensions())
+    }
+
+    /// Name and kind of the field.
+    fn field(self) -> (&'static str, Kind) {
+        match self {
+            Content::Image => ("image", Kind::Image),
+            Content::Audio => ("audio", Kind::Audio),
+            Content::Video => ("video", Kind::Video),
+        }
+    }
+}
+
 /// Whether the name has an image extension, in any case.
 pub(super) fn is_image_name(name: &str) -> bool {
+    Content::Image.has(name)
+}
+
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name);
-    EXTENSIONS.iter().any(|extension| {
+    extensions.iter().any(|extension| {
         let start = base.len().wrapping_sub(extension.len());
         base.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(extension))
     })
 }
 
-/// Detects images here, or in one of the first folders below.
+/// Detects images, audio or videos here, or in one of the first folders below.
 fn recognises(target: &Target) -> Result<Option<String>> {
     let Target::Folder(source) = target else { return Ok(None) };
-    let mut todo = std::collections::VecDeque::from([String::new()]);
+    Ok(look(&**source, "")?.map(|(_, sight)| sight))
+}
+
+/// What the files below a folder are, and what was seen of them.
+fn look(source: &dyn Source, root: &str) -> Result<Option<(Content, String)>> {
+    let mut todo = std::collections::VecDeque::from([root.to_owned()]);
+    let mut other = None;
     for _ in 0..MAX_LOOKED_INTO {
         let Some(folder) = todo.pop_front() else { break };
         let mut names = match source.children(&folder) {
-            Err(error) if folder.is_empty() => return Err(error),
+            Err(error) if folder == root => return Err(error),
             names => names.unwrap_or_default(),
         };
         names.sort_unstable();
-        let images = names.iter().filter(|name| is_image_name(name)).count();
-        if images > 0 {
+        for content in Content::ALL {
+            let count = names.iter().filter(|name| content.has(name)).count();
             let place = if folder.is_empty() { "here".to_owned() } else { format!("in {folder}/") };
-            return Ok(Some(format!("{images} images {place}")));
+            match content {
+                _ if count == 0 => {}
+                Content::Image => return Ok(Some((content, format!("{count} images {place}")))),
+                content => {
+                    _ = other.get_or_insert_with(|| {
+                        (content, format!("{count} {} files {place}", content.field().0))
+                    });
+                }
+            }
         }
         let above = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         todo.extend(names.iter().filter_map(|name| Some(format!("{above}{}", name.strip_suffix('/')?))));
     }
-    Ok(None)
+    Ok(other)
 }
 
 fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
@@ -86,6 +138,7 @@ pub(crate) struct Folder {
     saved: SavedIndex,
     /// The format's name: an archive that is read like a folder has its own.
     name: &'static str,
+    content: Content,
 }
 
 impl Folder {
@@ -105,9 +158,13 @@ impl Folder {
             let reason = format!("there is no folder '{root}' in {}", source.uri());
             return Err(Error::option("split", reason));
         }
-        let key = blake3::hash(format!("{}\0{root}", source.uri()).as_bytes());
-        let saved = SavedIndex::new(options, SAVED, &key);
-        let listed = listing::list(&*source, root, saved.load().and_then(Files::parse))?;
+        let content = look(&*source, root)?.map_or(Content::Image, |(content, _)| content);
+        let mut key = format!("{}\0{root}", source.uri());
+        if content != Content::Image {
+            key = format!("{key}\0{}", content.field().0);
+        }
+        let saved = SavedIndex::new(options, SAVED, &blake3::hash(key.as_bytes()));
+        let listed = listing::list(&*source, root, content, saved.load().and_then(Files::parse))?;
         let listing::Listed { files, mut problems, unchanged } = listed;
         if files.len() == 0 {
             return Err(empty(&*source, &problems, &files));
@@ -118,21 +175,28 @@ impl Folder {
             saved.save(files.bytes());
         }
         note_splits(&mut problems, &*source, &files);
-        Ok(Folder::new(source, files, saved, problems))
+        Ok(Folder::new(source, files, saved, problems, content))
     }
 
-    fn new(source: Arc<dyn Source>, files: Files, saved: SavedIndex, problems: Vec<Error>) -> Self {
+    fn new(
+        source: Arc<dyn Source>,
+        files: Files,
+        saved: SavedIndex,
+        problems: Vec<Error>,
+        content: Content,
+    ) -> Self {
         let classes = &files.about().classes;
         let class_text = classes.join("\0");
         let pieces = [&b"folder"[..], class_text.as_bytes(), files.about().hash.as_bytes()];
         let fingerprint = Fingerprint::of(pieces);
-        let mut fields = vec![FieldSpec::new("image", Kind::Image)];
+        let (name, kind) = content.field();
+        let mut fields = vec![FieldSpec::new(name, kind)];
         if !classes.is_empty() {
             fields.push(FieldSpec::new("label", Kind::Int));
         }
         fields.push(FieldSpec::new("path", Kind::Text));
         let schema = Schema { fields, classes: (!classes.is_empty()).then(|| classes.clone()) };
-        Folder { source, schema, fingerprint, problems, files, saved, name: "folder" }
+        Folder { source, schema, fingerprint, problems, files, saved, name: "folder", content }
     }
 
     fn file(&self, sample: u64) -> Result<File<'_>> {
@@ -212,7 +276,15 @@ impl Format for Folder {
             let (range, room) = into.reserve(to_usize(file.size, self.source.uri(), file.name)?);
             self.read_image(file, room)?;
             let end = range.end;
-            into.set(IMAGE, Value::Image { bytes: range, index: end..end, meta: ImageMeta::UNKNOWN });
+            into.set(
+                IMAGE,
+                match self.content {
+                    Content::Image => {
+                        Value::Image { bytes: range, index: end..end, meta: ImageMeta::UNKNOWN }
+                    }
+                    Content::Audio | Content::Video => Value::Bytes(range),
+                },
+            );
         }
         if let Some(field) = self.label_field().filter(|field| fields.has(*field)) {
             into.set(field, Value::Int(self.label(sample)));

@@ -64,7 +64,7 @@ impl<'a> Tables<'a> {
             u64::from(u32::from_le_bytes(self.sizes[4 * at as usize..][..4].try_into().expect("four bytes")));
         let offset = number(self.pointers, 8 * at as usize);
         let end = tokens.checked_mul(each).and_then(|bytes| bytes.checked_add(offset));
-        if tokens > i32::MAX as u64 || offset % each != 0 || end.is_none_or(|end| end > bin_bytes) {
+        if tokens > i32::MAX as u64 || !offset.is_multiple_of(each) || end.is_none_or(|end| end > bin_bytes) {
             let reason =
                 format!("sequence {at}: {tokens} tokens at byte {offset} are not in the .bin of {bin_bytes}");
             return Err(reason);

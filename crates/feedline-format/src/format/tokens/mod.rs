@@ -219,7 +219,7 @@ fn open_shard(source: &Arc<dyn Source>, name: &str, asked: Option<DType>) -> Res
     }
     let (data, dtype) = header(&*object, asked, name).map_err(wrong)??;
     let (bytes, each) = (seen.size - data, dtype.size() as u64);
-    if bytes % each != 0 {
+    if !bytes.is_multiple_of(each) {
         let reason =
             format!("{bytes} bytes are not a whole number of {}: truncated, or another type?", dtype.name());
         return Err(wrong(reason));
@@ -288,7 +288,9 @@ fn fingerprint(names: &[String], opened: &[Opened]) -> Fingerprint {
     for (name, file) in names.iter().zip(opened) {
         let counts = [file.seen.size, file.seen.version, file.shard.data, file.shard.documents.len()];
         hasher.update(name.rsplit('/').next().unwrap_or(name).as_bytes());
-        counts.iter().for_each(|count| _ = hasher.update(&count.to_le_bytes()));
+        for count in counts {
+            hasher.update(&count.to_le_bytes());
+        }
         if let Parts::Listed(ranges) = &file.shard.documents {
             for (first, tokens) in ranges {
                 hasher.update(&first.to_le_bytes()).update(&tokens.to_le_bytes());

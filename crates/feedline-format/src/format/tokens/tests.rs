@@ -33,13 +33,13 @@ fn index(code: u8, each: u64, sizes: &[u32], bounds: &[u64]) -> Vec<u8> {
     file.push(code);
     file.extend((sizes.len() as u64).to_le_bytes());
     file.extend((bounds.len() as u64).to_le_bytes());
-    sizes.iter().for_each(|size| file.extend(size.to_le_bytes()));
+    file.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
     let mut at = 0;
     for size in sizes {
         file.extend(u64::to_le_bytes(at));
         at += u64::from(*size) * each;
     }
-    bounds.iter().for_each(|bound| file.extend(bound.to_le_bytes()));
+    file.extend(bounds.iter().flat_map(|bound| bound.to_le_bytes()));
     file
 }
 

@@ -1,0 +1,219 @@
+//! Frames by number.
+
+use crate::error::{Error, Result, malformed};
+use crate::ffmpeg::Ffmpeg;
+use crate::index::Index;
+use crate::rgb::turned;
+
+/// A decoded frame: rows of red, green and blue, turned as the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Pixels in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Three bytes for each pixel.
+    pub rgb: Vec<u8>,
+}
+
+/// A decoder that is kept from file to file: opening one takes longer than many a clip.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The open decoder, and the description of the track that it was opened for.
+    open: Option<(Ffmpeg, Index)>,
+    scratch: Vec<u8>,
+}
+
+/// A place in the packets while frames are looked for.
+struct Walk {
+    /// The packet where decoding began.
+    began: u32,
+    /// The next packet to pass in.
+    next: u32,
+    /// Set when all packets were passed in.
+    ended: bool,
+}
+
+impl Decoder {
+    /// A decoder without a file.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// Decodes these frames of a file and passes each to `emit`, with its place in `frames`; in the order in which they are
+    /// shown. A frame that is wanted several times is decoded once.
+    pub fn frames(
+        &mut self,
+        file: &[u8],
+        index: &Index,
+        frames: &[usize],
+        emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(past) = frames.iter().find(|frame| **frame >= index.len()) {
+            return Err(malformed(format!("frame {past} of a video with {}", index.len())));
+        }
+        let mut wanted: Vec<(u32, usize)> =
+            frames.iter().enumerate().map(|(place, frame)| (index.shown[*frame], place)).collect();
+        wanted.sort_unstable();
+        let Decoder { open, scratch } = self;
+        let decoder = reopened(open, index)?;
+        let result = decode(decoder, file, index, &wanted, scratch, emit);
+        if result.is_err() {
+            // Whatever state it is in, the next file must not see it.
+            self.open = None;
+        }
+        result
+    }
+}
+
+/// The decoder that is open, if it fits the track; otherwise a new one.
+fn reopened<'a>(open: &'a mut Option<(Ffmpeg, Index)>, index: &Index) -> Result<&'a mut Ffmpeg> {
+    let same = |known: &Index| {
+        (known.codec, known.width, known.height, &known.config)
+            == (index.codec, index.width, index.height, &index.config)
+    };
+    if !open.as_ref().is_some_and(|(_, known)| same(known)) {
+        *open = None;
+        let described = Index { packets: Vec::new(), shown: Vec::new(), ..index.clone() };
+        *open = Some((Ffmpeg::open(index)?, described));
+    }
+    Ok(&mut open.as_mut().expect("it was opened just now").0)
+}
+
+/// Where decoding begins for a packet: the key frame before it, or the one before that if the packet is shown earlier than
+/// its key frame, because it then builds on frames before it.
+fn start_of(index: &Index, packet: u32) -> u32 {
+    let mut key = index.key_before(packet);
+    while key > 0 && index.packets[packet as usize].pts < index.packets[key as usize].pts {
+        key = index.key_before(key - 1);
+    }
+    key
+}
+
+fn decode(
+    decoder: &mut Ffmpeg,
+    file: &[u8],
+    index: &Index,
+    wanted: &[(u32, usize)],
+    scratch: &mut Vec<u8>,
+    emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
+) -> Result<()> {
+    let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
+    let mut room = Room { scratch, frame: Frame::default() };
+    let mut walk: Option<Walk> = None;
+    for at in 0..wanted.len() {
+        let mut start = start_of(index, wanted[at].0);
+        while search.missing[at] {
+            if walk.as_ref().is_none_or(|walk| walk.ended || walk.began > start || walk.next < start) {
+                search.decoder.flush();
+                walk = Some(Walk { began: start, next: start, ended: false });
+            }
+            let walk = walk.as_mut().expect("it was set just now");
+            match search.go_on(walk, at, &mut room, emit) {
+                // Not every key frame stands alone: frames after it may build on what came before it.
+                Err(Error::Malformed(_)) if walk.began > 0 => {
+                    start = if start == start_of(index, wanted[at].0) {
+                        index.key_before(walk.began - 1)
+                    } else {
+                        0
+                    };
+                    walk.ended = true;
+                }
+                found => found?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Memory for a frame.
+struct Room<'a> {
+    scratch: &'a mut Vec<u8>,
+    frame: Frame,
+}
+
+/// Frames that are looked for in one file.
+struct Search<'a> {
+    decoder: &'a mut Ffmpeg,
+    file: &'a [u8],
+    index: &'a Index,
+    /// Packet and place in the request, by packet.
+    wanted: &'a [(u32, usize)],
+    missing: Vec<bool>,
+}
+
+impl Search<'_> {
+    /// Decodes on until the `at`-th wanted frame was found.
+    fn go_on(
+        &mut self,
+        walk: &mut Walk,
+        at: usize,
+        room: &mut Room<'_>,
+        emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
+    ) -> Result<()> {
+        while self.missing[at] {
+            let Some((number, picture)) = self.decoder.receive()? else {
+                if walk.ended {
+                    return Err(malformed(format!("packet {} gives no frame", self.wanted[at].0)));
+                }
+                feed(self.decoder, self.file, self.index, walk)?;
+                continue;
+            };
+            let first = self.wanted.partition_point(|(packet, _)| i64::from(*packet) < number);
+            let same =
+                self.wanted[first..].iter().take_while(|(packet, _)| i64::from(*packet) == number).count();
+            // What is shown before the first key frame of the walk lacks what it builds on.
+            let whole = number >= 0 && start_of(self.index, number as u32) >= walk.began;
+            if same == 0 || !self.missing[first] || !whole {
+                continue;
+            }
+            to_frame(&picture, self.index.rotation, room.scratch, &mut room.frame)?;
+            for place in first..first + same {
+                self.missing[place] = false;
+                emit(self.wanted[place].1, &room.frame)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes the next packet in, or the end.
+fn feed(decoder: &mut Ffmpeg, file: &[u8], index: &Index, walk: &mut Walk) -> Result<()> {
+    let Some(packet) = index.packets.get(walk.next as usize) else {
+        walk.ended = true;
+        decoder.finish();
+        return Ok(());
+    };
+    let range = packet.offset as usize..packet.offset as usize + packet.size as usize;
+    let bytes =
+        file.get(range).ok_or_else(|| malformed(format!("packet {} is not in the file", walk.next)))?;
+    decoder.send(i64::from(walk.next), bytes)?;
+    walk.next += 1;
+    Ok(())
+}
+
+fn to_frame(
+    picture: &crate::rgb::Picture<'_>,
+    rotation: u16,
+    scratch: &mut Vec<u8>,
+    frame: &mut Frame,
+) -> Result<()> {
+    let bytes = 3 * picture.width * picture.height;
+    fit(&mut frame.rgb, bytes)?;
+    if rotation == 0 {
+        picture.write_rgb(&mut frame.rgb);
+        (frame.width, frame.height) = (picture.width, picture.height);
+        return Ok(());
+    }
+    fit(scratch, bytes)?;
+    picture.write_rgb(scratch);
+    (frame.width, frame.height) = turned(scratch, picture.width, picture.height, rotation, &mut frame.rgb);
+    Ok(())
+}
+
+fn fit(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    let more = bytes.saturating_sub(buffer.len());
+    buffer.try_reserve(more).map_err(|_| Error::OutOfMemory { bytes: bytes as u64 })?;
+    buffer.resize(bytes, 0);
+    Ok(())
+}

@@ -1,0 +1,450 @@
+//! Fields of encoded audio: decodes a window, runs the list on it, writes the result into its column.
+
+use feedline_audio::{Clip, Info, Mel, Reader, Resampler};
+
+use super::workers::{EpochRun, copy_free, missing};
+use crate::batch::{RowMut, Shape};
+use crate::dataset::Dataset;
+use crate::error::{Error, Location, Result, Stage};
+use crate::random::Draw;
+use crate::sample::{FieldSet, SampleBuffer, Value};
+use crate::spec::{FieldTransforms, LoaderOptions};
+use crate::transform::ops::*;
+use crate::transform::{Place, SampleKey, Transform};
+
+/// One operation, prepared.
+#[derive(Clone, Debug)]
+enum Step {
+    Window(AudioWindow),
+    Resample(Resample),
+    Mono,
+    Gain(RandomGain),
+    Noise(RandomNoise),
+    Mel(Box<Mel>),
+    Decibels(AmplitudeToDB),
+    Bands(FrequencyMasking),
+    Times(TimeMasking),
+}
+
+/// What happens to one field.
+#[derive(Clone, Debug)]
+pub(super) struct AudioPlan {
+    pub(super) field: usize,
+    steps: Vec<Step>,
+    /// The result's shape, if it is the same for every sample.
+    shape: Option<Vec<u64>>,
+    /// Rate and channels that every sample must have, if no operation makes them equal.
+    rate: Option<u32>,
+    channels: Option<usize>,
+}
+
+/// A thread's filters, kept from sample to sample.
+#[derive(Debug, Default)]
+pub(super) struct AudioRunner {
+    resamplers: Vec<Resampler>,
+    noise: Vec<f32>,
+}
+
+/// Filters for so many pairs of rates are kept.
+const KEPT: usize = 8;
+
+/// Whether a field's list is for audio.
+pub(super) fn has_audio(options: &LoaderOptions, name: &str) -> bool {
+    let lists = options.transforms.get(name).map(FieldTransforms::lists).unwrap_or_default();
+    lists.into_iter().flatten().any(|transform| step(transform).is_some())
+}
+
+fn step(transform: &Transform) -> Option<Result<Step, String>> {
+    Some(Ok(match transform {
+        Transform::AudioWindow(op) => Step::Window(*op),
+        Transform::Resample(op) => Step::Resample(*op),
+        Transform::Mono(_) => Step::Mono,
+        Transform::RandomGain(op) => Step::Gain(*op),
+        Transform::RandomNoise(op) => Step::Noise(*op),
+        Transform::MelSpectrogram(op) => {
+            return Some(
+                Mel::new(op.options()).map(|mel| Step::Mel(Box::new(mel))).map_err(|e| e.to_string()),
+            );
+        }
+        Transform::AmplitudeToDB(op) => Step::Decibels(*op),
+        Transform::FrequencyMasking(op) => Step::Bands(*op),
+        Transform::TimeMasking(op) => Step::Times(*op),
+        _ => return None,
+    }))
+}
+
+/// What is known of a clip before it is read.
+struct Known {
+    rate: Option<u32>,
+    channels: Option<u64>,
+    seconds: Option<f64>,
+    /// Bands and windows of a spectrogram, if it is one.
+    spectrogram: Option<(u64, Option<u64>)>,
+}
+
+impl AudioPlan {
+    /// Checks a field's list. The first sample tells rate and channels if the list leaves them open.
+    pub(super) fn new(dataset: &Dataset, options: &LoaderOptions, field: usize) -> Result<Self> {
+        let name = &dataset.schema().fields[field].name;
+        let refuse = |reason: String| Error::option("transforms", format!("{name}: {reason}"));
+        let list = match options.transforms.get(name) {
+            Some(FieldTransforms::Single(list)) => list.as_slice(),
+            Some(FieldTransforms::Views(_)) => return Err(refuse("audio has no views".to_owned())),
+            None => &[],
+        };
+        let mut steps = Vec::new();
+        for (at, transform) in list.iter().enumerate() {
+            let named = |reason| refuse(format!("number {} ({}): {reason}", at + 1, transform.name()));
+            transform.check().map_err(named)?;
+            let Some(step) = step(transform) else { return Err(named("is not for audio".to_owned())) };
+            steps.push(step.map_err(named)?);
+        }
+        let mut plan = AudioPlan { field, steps, shape: None, rate: None, channels: None };
+        plan.settle(dataset, &refuse)?;
+        Ok(plan)
+    }
+
+    /// Walks through the list to find the result's shape, first without looking at a sample.
+    fn settle(&mut self, dataset: &Dataset, refuse: &dyn Fn(String) -> Error) -> Result<()> {
+        let mut known = self.walk(None).map_err(refuse)?;
+        let open = known.rate.is_none() && known.seconds.is_some() || known.channels.is_none();
+        if open && known.seconds.is_some() && !dataset.is_empty() {
+            let first = first_info(dataset, self.field)?;
+            self.rate = known.rate.is_none().then_some(first.rate);
+            self.channels = known.channels.is_none().then_some(first.channels);
+            known = self.walk(Some(first)).map_err(refuse)?;
+        }
+        let frames = known.rate.zip(known.seconds).map(|(rate, seconds)| frames(seconds, rate) as u64);
+        self.shape = match (known.channels, frames, known.spectrogram) {
+            (Some(channels), Some(frames), None) => Some(vec![channels, frames]),
+            (Some(channels), _, Some((mels, Some(windows)))) => Some(vec![channels, mels, windows]),
+            _ => None,
+        };
+        Ok(())
+    }
+
+    fn walk(&self, first: Option<Info>) -> Result<Known, String> {
+        let mut known = Known {
+            rate: first.map(|info| info.rate),
+            channels: first.map(|info| info.channels as u64),
+            seconds: None,
+            spectrogram: None,
+        };
+        for step in &self.steps {
+            let wave = !matches!(step, Step::Decibels(_) | Step::Bands(_) | Step::Times(_));
+            if known.spectrogram.is_some() && wave {
+                return Err("only AmplitudeToDB and masks may follow MelSpectrogram".to_owned());
+            }
+            match step {
+                Step::Window(window) => known.seconds = Some(window.seconds),
+                Step::Resample(resample) => known.rate = Some(resample.hz),
+                Step::Mono => known.channels = Some(1),
+                Step::Mel(mel) => {
+                    let rate = mel.options().rate;
+                    if known.rate.is_some_and(|known| known != rate) {
+                        let found = known.rate.unwrap_or(0);
+                        return Err(format!("MelSpectrogram is for {rate} Hz, but waves have {found}"));
+                    }
+                    known.rate = Some(rate);
+                    let windows = known.seconds.map(|seconds| mel.windows(frames(seconds, rate)) as u64);
+                    known.spectrogram = Some((mel.options().n_mels as u64, windows));
+                }
+                Step::Bands(_) | Step::Times(_) if known.spectrogram.is_none() => {
+                    return Err("masks are for spectrograms: put MelSpectrogram before them".to_owned());
+                }
+                Step::Gain(_) | Step::Noise(_) | Step::Decibels(_) | Step::Bands(_) | Step::Times(_) => {}
+            }
+        }
+        Ok(known)
+    }
+
+    /// The result's shape, if it is the same for every sample.
+    pub(super) fn shape(&self) -> Option<&[u64]> {
+        self.shape.as_deref()
+    }
+}
+
+/// Number of frames of a time.
+fn frames(seconds: f64, rate: u32) -> usize {
+    (seconds * f64::from(rate)).round() as usize
+}
+
+fn first_info(dataset: &Dataset, field: usize) -> Result<Info> {
+    let mut buffer = SampleBuffer::new();
+    dataset.read(0, &FieldSet::only(dataset.schema().fields.len(), [field]), &mut buffer)?;
+    let place = || dataset.format().locate(0).seen_as(0).with_field(&dataset.schema().fields[field].name);
+    let Value::Bytes(bytes) = buffer.value(field) else {
+        return Err(Error::sample(place(), Stage::Read, "the first sample has no audio"));
+    };
+    let reader = Reader::open(buffer.bytes(bytes)).map_err(|e| Error::sample(place(), Stage::Decode, e))?;
+    Ok(reader.info())
+}
+
+/// A clip, or its spectrogram.
+struct Wave {
+    clip: Clip,
+    /// Bands and windows.
+    spectrogram: Option<(usize, usize)>,
+    seconds: Option<f64>,
+}
+
+impl AudioRunner {
+    /// Decodes a sample's audio, runs the list and writes the result.
+    pub(super) fn put(
+        &mut self,
+        run: &EpochRun,
+        key: SampleKey,
+        buffer: &SampleBuffer,
+        plan: &AudioPlan,
+        row: &mut RowMut<'_>,
+        column: usize,
+    ) -> Result<()> {
+        let (field, sample) = (plan.field, key.sample);
+        let Value::Bytes(bytes) = buffer.value(field) else { return Err(missing(run, sample, field)) };
+        let place = || run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
+        let wave = self.render(buffer.bytes(bytes), plan, key).map_err(|error| blame(error, place()))?;
+        let shape = wave.shape();
+        let floats = &wave.clip.data;
+        let Some(expected) = &plan.shape else {
+            let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
+            run.book(row, bytes.len());
+            *row.ragged(column).1 = Shape::new(&shape);
+            return copy_free(&bytes, row, column);
+        };
+        if *expected != shape {
+            let reason = format!("its shape is {shape:?}, but the batch's is {expected:?}");
+            return Err(Error::sample(place(), Stage::Batch, reason));
+        }
+        for (to, value) in row.dense(column).chunks_exact_mut(4).zip(floats) {
+            to.copy_from_slice(&value.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn render(
+        &mut self,
+        bytes: &[u8],
+        plan: &AudioPlan,
+        key: SampleKey,
+    ) -> Result<Wave, feedline_audio::Error> {
+        let mut reader = Reader::open(bytes)?;
+        agree(plan, reader.info())?;
+        let mut steps = plan.steps.iter().enumerate();
+        let draw = |at: usize| Place::new(key, at as u64, 0).draw();
+        let mut wave = if let Some(Step::Window(window)) = plan.steps.first() {
+            steps.next();
+            first_window(&mut reader, window, &mut draw(0))?
+        } else {
+            let all = reader.info().frames as usize;
+            Wave { clip: reader.window(0, all)?, spectrogram: None, seconds: None }
+        };
+        for (at, step) in steps {
+            self.step(step, &mut wave, &mut draw(at))?;
+        }
+        Ok(wave)
+    }
+
+    fn step(&mut self, step: &Step, wave: &mut Wave, draw: &mut Draw) -> Result<(), feedline_audio::Error> {
+        match step {
+            Step::Window(window) => later_window(wave, window, draw)?,
+            Step::Resample(op) => self.resample(wave, *op)?,
+            Step::Mono => wave.clip.to_mono(),
+            Step::Gain(op) => gain(wave, *op, draw),
+            Step::Noise(op) => self.add_noise(wave, *op, draw),
+            Step::Mel(mel) => spectrogram(wave, mel)?,
+            Step::Decibels(op) => decibels(wave, *op),
+            Step::Bands(op) => mask_bands(wave, *op, draw),
+            Step::Times(op) => mask_times(wave, *op, draw),
+        }
+        Ok(())
+    }
+
+    fn resample(&mut self, wave: &mut Wave, op: Resample) -> Result<(), feedline_audio::Error> {
+        let (from, options) = (wave.clip.rate, op.options());
+        if from != op.hz {
+            let known = self.resamplers.iter().position(|known| known.fits(from, op.hz, options));
+            let at = if let Some(at) = known {
+                at
+            } else {
+                if self.resamplers.len() == KEPT {
+                    self.resamplers.remove(0);
+                }
+                self.resamplers.push(Resampler::new(from, op.hz, options)?);
+                self.resamplers.len() - 1
+            };
+            self.resamplers[at].run(&mut wave.clip)?;
+        }
+        // A window of a time has as many frames as the new rate says, whatever the old one was rounded to.
+        if let Some(seconds) = wave.seconds {
+            wave.clip.cut(0, frames(seconds, op.hz))?;
+        }
+        Ok(())
+    }
+
+    fn add_noise(&mut self, wave: &mut Wave, op: RandomNoise, draw: &mut Draw) {
+        let decibels = draw.between(op.snr.0, op.snr.1);
+        if !draw.chance(op.p) {
+            return;
+        }
+        let data = &mut wave.clip.data;
+        self.noise.clear();
+        self.noise.extend((0..data.len()).map(|_| draw.normal() as f32));
+        let energy = |values: &[f32]| values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+        let (signal, noise) = (energy(data), energy(&self.noise));
+        if signal > 0.0 && noise > 0.0 {
+            let scale = (signal / noise / 10f64.powf(decibels / 10.0)).sqrt() as f32;
+            for (value, noise) in data.iter_mut().zip(&self.noise) {
+                *value += noise * scale;
+            }
+        }
+    }
+}
+
+impl Wave {
+    fn shape(&self) -> Vec<u64> {
+        let channels = self.clip.channels as u64;
+        match self.spectrogram {
+            Some((bands, windows)) => vec![channels, bands as u64, windows as u64],
+            None => vec![channels, self.clip.frames() as u64],
+        }
+    }
+}
+
+fn blame(error: feedline_audio::Error, place: Location) -> Error {
+    match error {
+        feedline_audio::Error::OutOfMemory { bytes } => {
+            Error::out_of_memory(bytes, format!("decoding {place}"))
+        }
+        error => Error::sample(place, Stage::Decode, error),
+    }
+}
+
+fn wrong(reason: String) -> feedline_audio::Error {
+    feedline_audio::Error::Malformed(reason)
+}
+
+/// Samples of one batch have one rate and as many channels, unless operations make them equal.
+fn agree(plan: &AudioPlan, info: Info) -> Result<(), feedline_audio::Error> {
+    if let Some(rate) = plan.rate.filter(|rate| *rate != info.rate) {
+        return Err(wrong(format!(
+            "{} Hz, but the first sample has {rate}; T.Resample makes them equal",
+            info.rate
+        )));
+    }
+    if let Some(channels) = plan.channels.filter(|channels| *channels != info.channels) {
+        let found = info.channels;
+        return Err(wrong(format!(
+            "{found} channels, but the first sample has {channels}; T.Mono makes them equal"
+        )));
+    }
+    Ok(())
+}
+
+/// First frame of a window of `length` in `total` frames.
+fn place_of(policy: AudioPolicy, total: u64, length: u64, draw: &mut Draw) -> u64 {
+    let room = total.saturating_sub(length);
+    match policy {
+        AudioPolicy::Random => draw.below(room + 1),
+        AudioPolicy::Start => 0,
+        AudioPolicy::Center => room / 2,
+    }
+}
+
+fn refuse_short(window: &AudioWindow, total: u64, length: u64) -> Result<(), feedline_audio::Error> {
+    if window.pad == AudioPad::Error && total < length {
+        return Err(wrong(format!("{total} frames, a window takes {length}; pad='zeros' fills it up")));
+    }
+    Ok(())
+}
+
+/// Decodes only the window.
+fn first_window(
+    reader: &mut Reader<'_>,
+    window: &AudioWindow,
+    draw: &mut Draw,
+) -> Result<Wave, feedline_audio::Error> {
+    let Info { rate, frames: total, .. } = reader.info();
+    let length = frames(window.seconds, rate);
+    refuse_short(window, total, length as u64)?;
+    let start = place_of(window.policy, total, length as u64, draw);
+    let short = total < length as u64 && window.pad == AudioPad::Repeat;
+    let mut clip = reader.window(start, if short { total as usize } else { length })?;
+    if short {
+        clip.repeat_to(length)?;
+    }
+    Ok(Wave { clip, spectrogram: None, seconds: Some(window.seconds) })
+}
+
+/// Cuts a window out of a clip in memory.
+fn later_window(wave: &mut Wave, window: &AudioWindow, draw: &mut Draw) -> Result<(), feedline_audio::Error> {
+    let (total, length) = (wave.clip.frames() as u64, frames(window.seconds, wave.clip.rate));
+    refuse_short(window, total, length as u64)?;
+    let start = place_of(window.policy, total, length as u64, draw);
+    wave.seconds = Some(window.seconds);
+    if total < length as u64 && window.pad == AudioPad::Repeat {
+        return wave.clip.repeat_to(length);
+    }
+    wave.clip.cut(start as usize, length)
+}
+
+fn gain(wave: &mut Wave, op: RandomGain, draw: &mut Draw) {
+    let decibels = draw.between(op.gain.0, op.gain.1);
+    if draw.chance(op.p) {
+        let factor = 10f64.powf(decibels / 20.0) as f32;
+        for value in &mut wave.clip.data {
+            *value *= factor;
+        }
+    }
+}
+
+fn spectrogram(wave: &mut Wave, mel: &Mel) -> Result<(), feedline_audio::Error> {
+    if wave.clip.rate != mel.options().rate {
+        let (found, rate) = (wave.clip.rate, mel.options().rate);
+        return Err(wrong(format!("{found} Hz, but MelSpectrogram is for {rate}; put T.Resample before it")));
+    }
+    let mut out = Vec::new();
+    for plane in wave.clip.planes() {
+        mel.run(plane, &mut out)?;
+    }
+    wave.spectrogram = Some((mel.options().n_mels, mel.windows(wave.clip.frames())));
+    wave.clip.data = out;
+    Ok(())
+}
+
+fn decibels(wave: &mut Wave, op: AmplitudeToDB) {
+    let (factor, least) = if op.power { (10.0, 1e-10f32) } else { (20.0, 1e-10) };
+    let data = &mut wave.clip.data;
+    for value in data.iter_mut() {
+        *value = factor * value.max(least).log10();
+    }
+    if let Some(most) = op.top_db {
+        let loudest = data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        for value in data.iter_mut() {
+            *value = value.max(loudest - most as f32);
+        }
+    }
+}
+
+/// A stretch of at most `most` of `length`, drawn as torchaudio does.
+fn stretch(length: usize, most: f64, draw: &mut Draw) -> std::ops::Range<usize> {
+    let value = draw.unit() * most;
+    let start = (draw.unit() * (length as f64 - value).max(0.0)) as usize;
+    start..(start + value as usize).min(length)
+}
+
+fn mask_bands(wave: &mut Wave, op: FrequencyMasking, draw: &mut Draw) {
+    let Some((bands, windows)) = wave.spectrogram else { return };
+    let masked = stretch(bands, f64::from(op.freq_mask_param), draw);
+    for plane in wave.clip.data.chunks_exact_mut((bands * windows).max(1)) {
+        plane[masked.start * windows..masked.end * windows].fill(0.0);
+    }
+}
+
+fn mask_times(wave: &mut Wave, op: TimeMasking, draw: &mut Draw) {
+    let Some((_, windows)) = wave.spectrogram else { return };
+    let most = f64::from(op.time_mask_param).min((windows as f64 * op.p).floor());
+    let masked = stretch(windows, most, draw);
+    for line in wave.clip.data.chunks_exact_mut(windows.max(1)) {
+        line[masked.clone()].fill(0.0);
+    }
+}

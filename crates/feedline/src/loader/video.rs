@@ -1,0 +1,217 @@
+//! Fields of encoded video: chooses a clip's frames, decodes them, runs one program on all, writes them into their column.
+
+use feedline_pixels::Size;
+use feedline_video::{Decoder, Frame, Index};
+
+use super::workers::{EpochRun, copy_free, decode_error, missing, planned};
+use crate::batch::{ColumnSpec, RowMut, Shape};
+use crate::error::{Error, Location, Result, Stage};
+use crate::field::{DType, Meaning};
+use crate::render::{ImageDecoder, StoredImage};
+use crate::sample::{ImageEncoding, ImageMeta, SampleBuffer, Value};
+use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions};
+use crate::transform::ops::{Clip, ClipPolicy};
+use crate::transform::{ImagePlan, Params, Place, Program, SampleKey, Times, Transform};
+
+/// What happens to one field.
+#[derive(Clone, Debug)]
+pub(super) struct VideoPlan {
+    pub(super) field: usize,
+    clip: Clip,
+    image: ImagePlan,
+    /// Columns of the frames and of their times.
+    columns: (usize, usize),
+    dense: bool,
+}
+
+/// A thread's decoder, kept from sample to sample.
+#[derive(Debug, Default)]
+pub(super) struct VideoRunner {
+    decoder: Decoder,
+    params: Params,
+    program: Program,
+    rows: Vec<u8>,
+}
+
+/// Whether a field's list is for videos.
+pub(super) fn has_clip(options: &LoaderOptions, name: &str) -> bool {
+    let lists = options.transforms.get(name).map(FieldTransforms::lists).unwrap_or_default();
+    lists.iter().any(|list| matches!(list.first(), Some(Transform::Clip(_))))
+}
+
+impl VideoPlan {
+    /// Checks a field's list: a `Clip`, then operations on images. `at` is the number of the first of its columns.
+    pub(super) fn new(
+        options: &LoaderOptions,
+        field: usize,
+        name: &str,
+        at: usize,
+    ) -> Result<(Self, [ColumnSpec; 2])> {
+        let refuse = |reason: &str| Error::option("transforms", format!("{name}: {reason}"));
+        let list = match options.transforms.get(name) {
+            Some(FieldTransforms::Single(list)) => list.as_slice(),
+            _ => return Err(refuse("a video has one list of transforms, no views")),
+        };
+        let Some((Transform::Clip(clip), rest)) = list.split_first() else {
+            return Err(refuse("the list of a video begins with Clip"));
+        };
+        Transform::from(*clip).check().map_err(|reason| refuse(&format!("number 1 (Clip): {reason}")))?;
+        let dtype = options.dtypes.get(name).copied().unwrap_or(options.dtype);
+        let image = ImagePlan::new(name, 0, rest, dtype, options.memory_format)?.starting_at(1);
+        if image.copies() > 1 || image.needs_boxes() {
+            return Err(refuse("several crops and boxes are not made of video frames"));
+        }
+        let times = format!("{name}.times");
+        let size = image.output().filter(|_| clip.policy != ClipPolicy::All);
+        let columns = if let Some(size) = size {
+            let shape = [&[clip.frames], &image.shape(size)[..]].concat();
+            [ColumnSpec::dense(name, dtype, &shape), ColumnSpec::dense(times, DType::F64, &[clip.frames])]
+        } else {
+            let ragged = |name: &str, dtype| ColumnSpec::ragged(name, dtype, true, Meaning::Numbers);
+            [ragged(name, dtype), ragged(&times, DType::F64)]
+        };
+        let plan = VideoPlan { field, clip: *clip, image, columns: (at, at + 1), dense: size.is_some() };
+        Ok((plan, columns))
+    }
+}
+
+impl Times for Index {
+    fn count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn time(&self, frame: u64) -> f64 {
+        Index::time(self, frame as usize)
+    }
+
+    fn duration(&self) -> f64 {
+        self.duration
+    }
+}
+
+impl VideoRunner {
+    /// Decodes a sample's clip and writes it.
+    pub(super) fn put(
+        &mut self,
+        run: &EpochRun,
+        key: SampleKey,
+        buffer: &SampleBuffer,
+        plan: &VideoPlan,
+        image: &mut ImageDecoder,
+        row: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let (field, sample) = (plan.field, key.sample);
+        let Value::Bytes(bytes) = buffer.value(field) else { return Err(missing(run, sample, field)) };
+        let file = buffer.bytes(bytes);
+        let place = || run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
+        let index = Index::read(file).map_err(|error| blame(error, place()))?;
+        let mut draw = Place::new(key, 0, 0).draw();
+        let chosen = plan.clip.choose(&index, &mut draw);
+        let chosen = chosen.map_err(|reason| Error::sample(place(), Stage::Transform, reason))?;
+        let frames: Vec<usize> = chosen.iter().map(|frame| *frame as usize).collect();
+        let size = shown_size(&index);
+        let output = self
+            .prepare(run, plan, key, size)
+            .map_err(|why| Error::sample(place(), Stage::Transform, why))?;
+        let each = plan.image.finish().output_bytes(output);
+        let bytes = each.saturating_mul(frames.len());
+        let VideoRunner { decoder, program, rows, .. } = self;
+        feedline_pixels::fit(rows, bytes, 0).map_err(|error| decode_error(run, sample, field, &error))?;
+        image.set_up(&run.plan.options);
+        let finish = plan.image.finish();
+        let mut failed = None;
+        let decoded = decoder.frames(file, &index, &frames, &mut |at, frame: &Frame| {
+            let room = &mut rows[at * each..(at + 1) * each];
+            if let Err(error) = render(image, frame, size, program, finish, room) {
+                failed.get_or_insert(error);
+            }
+            Ok(())
+        });
+        decoded.map_err(|error| blame(error, place()))?;
+        if let Some(error) = failed {
+            return Err(decode_error(run, sample, field, &error));
+        }
+        let times: Vec<u8> =
+            frames.iter().flat_map(|frame| Index::time(&index, *frame).to_le_bytes()).collect();
+        write(run, plan, (&self.rows[..bytes], &times), frames.len(), output, row)
+    }
+
+    /// Draws once for all frames. Returns the size of the result.
+    fn prepare(
+        &mut self,
+        run: &EpochRun,
+        plan: &VideoPlan,
+        key: SampleKey,
+        size: Size,
+    ) -> Result<Size, String> {
+        plan.image.draw(size, key, &mut self.params)?;
+        planned(&self.params, size, &mut self.program, run.plan.options.max_pixels)?;
+        Ok(self.program.output)
+    }
+}
+
+/// Size of the frames as they are shown.
+fn shown_size(index: &Index) -> Size {
+    if index.rotation.is_multiple_of(180) {
+        Size::new(index.width, index.height)
+    } else {
+        Size::new(index.height, index.width)
+    }
+}
+
+fn render(
+    image: &mut ImageDecoder,
+    frame: &Frame,
+    size: Size,
+    program: &Program,
+    finish: &feedline_pixels::Finish,
+    room: &mut [u8],
+) -> feedline_pixels::Result<()> {
+    if (frame.width as u32, frame.height as u32) != (size.width, size.height) {
+        let reason = format!(
+            "a frame of {}x{} in a video of {}x{}",
+            frame.width, frame.height, size.width, size.height
+        );
+        return Err(feedline_pixels::Error::Unsupported { codec: "video", reason });
+    }
+    let meta = ImageMeta {
+        encoding: ImageEncoding::Rgb,
+        width: size.width,
+        height: size.height,
+        orientation: 1,
+        ..ImageMeta::UNKNOWN
+    };
+    let opened = StoredImage { bytes: &frame.rgb, index: &[], meta }.open()?;
+    image.render(&opened, program, finish, DecodeMode::Exact, room).map(|_| ())
+}
+
+fn write(
+    run: &EpochRun,
+    plan: &VideoPlan,
+    (rows, times): (&[u8], &[u8]),
+    count: usize,
+    output: Size,
+    row: &mut RowMut<'_>,
+) -> Result<()> {
+    let (frames, seconds) = plan.columns;
+    if plan.dense {
+        row.dense(frames).copy_from_slice(rows);
+        row.dense(seconds).copy_from_slice(times);
+        return Ok(());
+    }
+    let shape = [&[count as u64], &plan.image.shape(output)[..]].concat();
+    run.book(row, rows.len() + times.len());
+    *row.ragged(frames).1 = Shape::new(&shape);
+    copy_free(rows, row, frames)?;
+    *row.ragged(seconds).1 = Shape::new(&[count as u64]);
+    copy_free(times, row, seconds)
+}
+
+fn blame(error: feedline_video::Error, place: Location) -> Error {
+    match error {
+        feedline_video::Error::OutOfMemory { bytes } => {
+            Error::out_of_memory(bytes, format!("decoding {place}"))
+        }
+        error => Error::sample(place, Stage::Decode, error),
+    }
+}
