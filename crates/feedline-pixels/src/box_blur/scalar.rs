@@ -8,12 +8,16 @@ pub(super) struct Weights {
     end: u32,
 }
 
+/// Larger boxes are as if they had this radius: sums stay in 32 bits.
+const MOST_RADIUS: f32 = (1 << 20) as f32;
+
 impl Weights {
     /// `None` for a box of one pixel.
     pub(super) fn new(radius: f32) -> Option<Self> {
         if !(radius > 0.0 && radius.is_finite()) {
             return None;
         }
+        let radius = radius.min(MOST_RADIUS);
         let whole = radius as usize;
         let inner = ((1u32 << 24) as f32 / (radius * 2.0 + 1.0)) as u32;
         let end = ((1u32 << 24) - (2 * whole as u32 + 1) * inner) / 2;
@@ -26,6 +30,18 @@ impl Weights {
     }
 }
 
+/// The pixels of the box around the first of `length` pixels, and how often each is in it: the outermost are repeated. As many
+/// steps as there are pixels, however large the box is.
+pub(super) fn first_box(radius: usize, length: usize) -> impl Iterator<Item = (usize, u32)> {
+    let last = length.saturating_sub(1);
+    let beyond = radius.saturating_sub(last);
+    (0..=radius.min(last)).map(move |at| {
+        let before = if at == 0 { radius } else { 0 };
+        let after = if at == last { beyond } else { 0 };
+        (at, (1 + before + after) as u32)
+    })
+}
+
 /// Blurs a line of pixels of four bytes; the outermost pixels are repeated beyond the edges.
 #[inline(always)]
 pub(super) fn along(weights: &Weights, from: &[u8], to: &mut [u8]) {
@@ -34,9 +50,9 @@ pub(super) fn along(weights: &Weights, from: &[u8], to: &mut [u8]) {
     let (radius, last) = (weights.radius as isize, from.len() as isize - 1);
     let pixel = |at: isize| from[at.clamp(0, last) as usize].map(u32::from);
     let mut sums = [0u32; 4];
-    for at in -radius..=radius {
-        let four = pixel(at);
-        sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value);
+    for (at, times) in first_box(weights.radius, from.len()) {
+        let four = pixel(at as isize);
+        sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value * times);
     }
     for (x, out) in to.iter_mut().enumerate() {
         let x = x as isize;
