@@ -101,8 +101,8 @@ fn decode(
     let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
     let mut room = Room { scratch, frame: Frame::default() };
     let mut walk: Option<Walk> = None;
-    for at in 0..wanted.len() {
-        let mut start = start_of(index, wanted[at].0);
+    for (at, (frame, _)) in wanted.iter().enumerate() {
+        let mut start = start_of(index, *frame);
         while search.missing[at] {
             if walk.as_ref().is_none_or(|walk| walk.ended || walk.began > start || walk.next < start) {
                 search.decoder.flush();
@@ -112,11 +112,8 @@ fn decode(
             match search.go_on(walk, at, &mut room, emit) {
                 // Not every key frame stands alone: frames after it may build on what came before it.
                 Err(Error::Malformed(_)) if walk.began > 0 => {
-                    start = if start == start_of(index, wanted[at].0) {
-                        index.key_before(walk.began - 1)
-                    } else {
-                        0
-                    };
+                    start =
+                        if start == start_of(index, *frame) { index.key_before(walk.began - 1) } else { 0 };
                     walk.ended = true;
                 }
                 found => found?,
