@@ -14,6 +14,7 @@ __all__ = [
     "PackProgress",
     "PackWriter",
     "Rows",
+    "Video",
     "__version__",
     "after_fork",
     "append_pack",
@@ -70,7 +71,7 @@ class Buffer:
 class Video:
     """A video and its frames."""
 
-    def __init__(self, file: bytes) -> None: ...
+    def __new__(cls, file: bytes) -> Video: ...
     def __len__(self) -> int: ...
     @property
     def fps(self) -> float: ...
