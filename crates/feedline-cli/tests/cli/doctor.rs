@@ -12,7 +12,7 @@ fn tells_about_the_machine() {
         "threads",
         "memory",
         "open files",
-        "webdataset, zip, npy, hdf5, zarr, arrayrecord, table, files, folder",
+        "webdataset, zip, npy, hdf5, zarr, arrayrecord, tokens, table, files, folder",
     ] {
         assert!(shown.contains(word), "'{word}' is not in: {shown}");
     }
