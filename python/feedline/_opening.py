@@ -133,7 +133,7 @@ def _element_type(dtype: Any) -> str:
     """The name of an element type, given as a name or as a type of NumPy."""
     try:
         name = np.dtype(dtype).name
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - NumPy asks the value, which may raise anything
         refuse("dtype", dtype, "the type of tokens, such as 'uint16'")
     return choice("dtype", name, ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"))
 
