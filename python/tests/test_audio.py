@@ -9,10 +9,9 @@ from pathlib import Path
 import feedline as fl
 import numpy as np
 import pytest
+import soundfile
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
-
-soundfile = pytest.importorskip("soundfile")
 
 RECORDED = Path(__file__).parents[2] / "testdata" / "audio" / "torchaudio.npz"
 

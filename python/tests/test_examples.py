@@ -8,7 +8,6 @@ import sys
 import wave
 from pathlib import Path
 
-import feedline as fl
 import numpy as np
 import pytest
 from PIL import Image
@@ -92,7 +91,8 @@ def test_keywords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    av = pytest.importorskip("av")
+    import av
+
     for label, colour in (("red", (200, 40, 40)), ("blue", (40, 40, 200))):
         (tmp_path / label).mkdir()
         for number in range(3):
@@ -104,9 +104,5 @@ def test_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                     pixels[:, (at * 3 + number) % 64] = 255
                     file.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
                 file.mux(stream.encode())
-    try:
-        fl.open(tmp_path).decoded()[0]["video"].frames([0])
-    except fl.Error as error:
-        pytest.skip(str(error))
     losses = run(monkeypatch, "clips.py", str(tmp_path), "--steps", "16")
     assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])

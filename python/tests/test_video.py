@@ -6,13 +6,12 @@ import io
 import json
 from fractions import Fraction
 
+import av
 import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
-
-av = pytest.importorskip("av")
 
 
 def picture(number, width, height):
@@ -69,8 +68,7 @@ def can_decode(content):
 @pytest.fixture(scope="module")
 def plain():
     content = encoded()
-    if not can_decode(content):
-        pytest.skip("FFmpeg's libraries are not there")
+    assert can_decode(content), "FFmpeg's libraries are not there (make setup-test)"
     return content
 
 

@@ -190,10 +190,8 @@ impl Slab {
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the allocation is at least `length` long, and every byte is initialised: zeroed when it was made, or
-        // by the promise of `MemoryBlock`.
-        // Shared access is sound because parts are written only before sealing (invariant 2), when no caller holds
-        // a sealed slab yet.
+        // SAFETY: at least `length` bytes, all initialised (zeroed when they were made, or as `MemoryBlock` promises).
+        // Parts are written only before sealing (invariant 2), when no caller holds a sealed slab yet.
         unsafe { std::slice::from_raw_parts(self.address(), self.length) }
     }
 
