@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs every fuzz target for a bounded time: fuzz/run.sh [seconds per target, 60] [targets...]
+# With 0 seconds, the seeds and all regressions (fuzz/regressions/TARGET) are run once, under the address sanitizer.
 # Works with a stable toolchain: RUSTC_BOOTSTRAP lets it take the sanitizer flags that cargo-fuzz passes.
 set -eu
 cd "$(dirname "$0")"
@@ -8,6 +9,9 @@ seconds="${1:-60}"
 export RUSTC_BOOTSTRAP=1
 command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
 cargo run --quiet --bin seeds
-for target in ${*:-jpeg_vs_turbo jpeg_index dct images png webp gif bmp tiff avif jxl pnm qoi exif formats columns pack programs video_index audio}; do
-    cargo fuzz run --release "$target" -- -max_total_time="$seconds" -max_len=200000 -timeout=20 -rss_limit_mb=2048
+time="-max_total_time=$seconds"
+[ "$seconds" -gt 0 ] || time="-runs=0"
+for target in ${*:-jpeg_vs_turbo jpeg_scans jpeg_index dct images png webp gif bmp tiff avif jxl pnm qoi exif formats columns pack programs video_index audio}; do
+    mkdir -p "corpus/$target" "regressions/$target"
+    cargo fuzz run --release "$target" "corpus/$target" "regressions/$target" -- "$time" -max_len=200000 -timeout=20 -rss_limit_mb=2048
 done

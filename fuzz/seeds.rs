@@ -7,6 +7,7 @@ use feedline_pixels::{Size, dct};
 
 fn main() {
     pictures();
+    scans();
     images();
     formats();
     columns();
@@ -172,6 +173,32 @@ fn pictures() {
                     write("dct", number + 1000, &packed);
                 }
             }
+        }
+    }
+}
+
+/// Lists of scans: libjpeg-turbo's own, and complete ones.
+fn scans() {
+    let lists: [&[[u8; 4]]; 4] = [
+        &[],
+        &[[7, 0, 0, 0], [1, 1, 63, 0], [2, 1, 63, 0], [4, 1, 63, 0]],
+        &[
+            [7, 0, 0, 1],
+            [1, 1, 5, 2],
+            [1, 6, 63, 2],
+            [2, 1, 63, 0],
+            [4, 1, 63, 0],
+            [1, 1, 63, 0x21],
+            [1, 1, 63, 0x10],
+        ],
+        &[[1, 0, 0, 0], [1, 1, 63, 1], [1, 1, 63, 0x10]],
+    ];
+    for (number, list) in lists.iter().enumerate() {
+        for variant in 0..6u8 {
+            let grey = u8::from(number == 3);
+            let choice = [40, 33, grey, variant, 90, 4 * variant, variant, 200, 200, 40, 40, variant];
+            let bytes = [&choice[..], &list.concat(), &[255], &[100, 2, variant]].concat();
+            write("jpeg_scans", number as u32 * 10 + u32::from(variant), &bytes);
         }
     }
 }

@@ -58,10 +58,10 @@ pub(crate) use dispatch;
 pub enum CpuLevel {
     /// Portable Rust, no explicit SIMD.
     Scalar,
-    /// x86-64 with AVX2, FMA, F16C and BMI2 (Haswell, Zen and later).
+    /// x86-64 with AVX2, FMA, F16C, BMI1, BMI2 and LZCNT (Haswell, Zen and later).
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same with AVX-512 F, BW, VL and VBMI (Ice Lake, Zen 4 and later), used by the few kernels that gain from it:
+    /// The same with AVX-512 F, BW, VL, VBMI and VBMI2 (Ice Lake, Zen 4 and later), used by the few kernels that gain from it:
     /// those that look bytes up in tables.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -91,11 +91,14 @@ impl CpuLevel {
             let avx2 = std::is_x86_feature_detected!("avx2")
                 && std::is_x86_feature_detected!("fma")
                 && std::is_x86_feature_detected!("f16c")
-                && std::is_x86_feature_detected!("bmi2");
+                && std::is_x86_feature_detected!("bmi1")
+                && std::is_x86_feature_detected!("bmi2")
+                && std::is_x86_feature_detected!("lzcnt");
             let avx512 = std::is_x86_feature_detected!("avx512f")
                 && std::is_x86_feature_detected!("avx512bw")
                 && std::is_x86_feature_detected!("avx512vl")
-                && std::is_x86_feature_detected!("avx512vbmi");
+                && std::is_x86_feature_detected!("avx512vbmi")
+                && std::is_x86_feature_detected!("avx512vbmi2");
             all.extend(avx2.then_some(CpuLevel::Avx2));
             all.extend((avx2 && avx512).then_some(CpuLevel::Avx512));
         }
@@ -116,4 +119,20 @@ impl CpuLevel {
             CpuLevel::Neon => "neon",
         }
     }
+}
+
+/// Whether `pdep` takes one cycle. It does on all CPUs that have it, except AMD's before Zen 3, where it takes up to
+/// 300.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_fast_pdep() -> bool {
+    use std::arch::x86_64::__cpuid;
+    use std::sync::OnceLock;
+    static FAST: OnceLock<bool> = OnceLock::new();
+    *FAST.get_or_init(|| {
+        let vendor = __cpuid(0);
+        let family = __cpuid(1).eax;
+        let family = (family >> 8 & 15) + (family >> 20 & 255);
+        let amd = vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
+        !amd || family >= 0x19
+    })
 }

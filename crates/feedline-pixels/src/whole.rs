@@ -173,7 +173,8 @@ fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut I
     }
     // Column by column, so that each source column is computed once.
     for x in (0..left).chain(left + size.width..output.width) {
-        let column = (left + shown(i64::from(x) - i64::from(left), size.width, border)) as usize * bytes;
+        let column =
+            (left + source_place(i64::from(x) - i64::from(left), size.width, border)) as usize * bytes;
         let (stride, x) = (to.stride, x as usize * bytes);
         let inner = to.bytes.chunks_mut(stride).skip(top as usize).take(size.height as usize);
         if bytes == 3 {
@@ -183,14 +184,14 @@ fn pad(from: ImageRef<'_>, [left, top, ..]: [u32; 4], border: Border, to: &mut I
         }
     }
     for y in (0..top).chain(top + size.height..output.height) {
-        let source = top + shown(i64::from(y) - i64::from(top), size.height, border);
+        let source = top + source_place(i64::from(y) - i64::from(top), size.height, border);
         let begin = source as usize * to.stride;
         to.bytes.copy_within(begin..begin + row, y as usize * to.stride);
     }
 }
 
 /// Which of `length` rows or columns is repeated at `at`.
-pub(crate) fn shown(at: i64, length: u32, border: Border) -> u32 {
+pub(crate) fn source_place(at: i64, length: u32, border: Border) -> u32 {
     let length = i64::from(length);
     let folded = match border {
         Border::Edge => at.clamp(0, length - 1),
@@ -235,10 +236,10 @@ mod tests {
 
     #[test]
     fn borders_show_what_numpy_pads() {
-        let row = |border| (-4..7).map(|at| shown(at, 3, border)).collect::<Vec<_>>();
+        let row = |border| (-4..7).map(|at| source_place(at, 3, border)).collect::<Vec<_>>();
         assert_eq!(row(Border::Edge), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2]);
         assert_eq!(row(Border::Reflect), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]);
         assert_eq!(row(Border::Symmetric), [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]);
-        assert_eq!((-2..3).map(|at| shown(at, 1, Border::Reflect)).collect::<Vec<_>>(), [0; 5]);
+        assert_eq!((-2..3).map(|at| source_place(at, 1, Border::Reflect)).collect::<Vec<_>>(), [0; 5]);
     }
 }

@@ -9,9 +9,9 @@ use feedline_pixels::{Decoder, Mode, Region, check_amount, probe};
 const LIMIT: u64 = 1 << 18;
 
 /// A small generator: what matters is that a failure can be had again.
-struct Dice(u64);
+struct Generator(u64);
 
-impl Dice {
+impl Generator {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -39,26 +39,26 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// One to eight changes: bytes, runs, numbers that are often wrong, pieces moved, an end cut off.
-fn changed(dice: &mut Dice, mut bytes: Vec<u8>) -> Vec<u8> {
+fn changed(random: &mut Generator, mut bytes: Vec<u8>) -> Vec<u8> {
     const TELLING: [u8; 8] = [0, 1, 0x7F, 0x80, 0xFF, 0xFE, 8, 16];
-    for _ in 0..=dice.below(8) {
+    for _ in 0..=random.below(8) {
         if bytes.is_empty() {
             break;
         }
         // Headers are where most of the decisions are.
-        let reach = if dice.below(2) == 0 { bytes.len().min(64) } else { bytes.len() };
-        let at = dice.below(reach);
-        match dice.below(6) {
-            0 => bytes[at] ^= 1 << dice.below(8),
-            1 => bytes[at] = TELLING[dice.below(8)],
-            2 => bytes[at] = dice.next() as u8,
+        let reach = if random.below(2) == 0 { bytes.len().min(64) } else { bytes.len() };
+        let at = random.below(reach);
+        match random.below(6) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = TELLING[random.below(8)],
+            2 => bytes[at] = random.next() as u8,
             3 => {
-                let length = dice.below(8).min(bytes.len() - at);
-                bytes[at..at + length].fill(TELLING[dice.below(8)]);
+                let length = random.below(8).min(bytes.len() - at);
+                bytes[at..at + length].fill(TELLING[random.below(8)]);
             }
             4 => {
-                let piece: Vec<u8> = bytes[at..].iter().take(dice.below(32)).copied().collect();
-                let to = dice.below(bytes.len());
+                let piece: Vec<u8> = bytes[at..].iter().take(random.below(32)).copied().collect();
+                let to = random.below(bytes.len());
                 bytes.splice(to..to, piece);
             }
             _ => bytes.truncate(at.max(bytes.len() / 2)),
@@ -97,8 +97,8 @@ fn nothing_that_is_changed_panics() {
     let (rounds, seed) = (setting("FEEDLINE_HOSTILE_ROUNDS", 300), setting("FEEDLINE_HOSTILE_SEED", 1));
     for (name, bytes) in files(&folder) {
         for round in 0..rounds {
-            let mut dice = Dice(((seed << 32) | (round + 1)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            let hostile = changed(&mut dice, bytes.clone());
+            let mut random = Generator(((seed << 32) | (round + 1)).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let hostile = changed(&mut random, bytes.clone());
             let made = catch_unwind(AssertUnwindSafe(|| decode(&hostile)));
             let made = made.unwrap_or_else(|_| panic!("{name}, seed {seed}, round {round}"));
             assert!(made == decode(&hostile), "{name}, seed {seed}, round {round}: another result");
@@ -110,7 +110,7 @@ fn nothing_that_is_changed_panics() {
 fn parts_are_cut_from_the_whole() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images");
-    let mut dice = Dice(77);
+    let mut random = Generator(77);
     let (mut parts, mut smaller) = (0, 0);
     for (name, bytes) in files(&seeds).into_iter().chain(files(&images)) {
         let mut decoder = Decoder::new();
@@ -119,9 +119,10 @@ fn parts_are_cut_from_the_whole() {
         let expected = whole.bytes.to_vec();
         let mut other = Decoder::new();
         for _ in 0..12 {
-            let (x, y) = (dice.below(size.width as usize) as u32, dice.below(size.height as usize) as u32);
-            let width = 1 + dice.below((size.width - x) as usize) as u32;
-            let height = 1 + dice.below((size.height - y) as usize) as u32;
+            let (x, y) =
+                (random.below(size.width as usize) as u32, random.below(size.height as usize) as u32);
+            let width = 1 + random.below((size.width - x) as usize) as u32;
+            let height = 1 + random.below((size.height - y) as usize) as u32;
             let (decoded, image) = other.decode_part(&bytes, Region::new(x, y, width, height)).expect(&name);
             assert!(decoded.x <= x && decoded.y <= y, "{name}");
             assert!(decoded.right() >= x + width && decoded.bottom() >= y + height, "{name}");

@@ -1,6 +1,6 @@
 //! The JPEG decoder against libjpeg-turbo: same pixels, same verdict on damage, whatever the file and the region.
 
-use feedline_pixels::jpeg::{Decoder, Path, Scale, probe};
+use feedline_pixels::jpeg::{Decoder, Path, Recording, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding};
 use feedline_pixels::{CpuLevel, Error, ImageMut, PixelLayout, Region, Result, Size};
 use proptest::prelude::*;
@@ -143,8 +143,40 @@ proptest! {
         let stride = region.width as usize * 3;
         let mut out = ImageMut::new(&mut pixels, region.size(), stride, PixelLayout::Rgb).unwrap();
         let (_, index) = decoder.decode_into_and_index(&bytes, region, Scale::Full, &mut out).unwrap();
-        prop_assert_eq!(index, decoder.build_index(&bytes));
+        prop_assert_eq!(index, decoder.build_sparse_index(&bytes));
         prop_assert!(pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap());
+    }
+
+    /// An index that ends where the first decode ended serves all others, and grows to the end when it is too short.
+    #[test]
+    fn an_index_of_the_decoded_rows_serves_every_region(
+        encoding in encodings(),
+        first in any::<[u16; 4]>(),
+        regions in prop::collection::vec(any::<[u16; 4]>(), 4),
+    ) {
+        let encoding = Encoding { restart_interval: 0, ..encoding };
+        let bytes = encoded(&encoding, 3);
+        let layout = PixelLayout::Rgb;
+        for level in CpuLevel::available() {
+            let mut decoder = Decoder::with_level(level);
+            let whole = decoder.build_sparse_index(&bytes);
+            decoder.record(Recording::Decoded);
+            by_us(&mut decoder, &bytes, None, region_of(encoding.size, first), Scale::Full, layout).unwrap();
+            let mut part = decoder.take_index().unwrap();
+            let all = regions.iter().map(|&f| region_of(encoding.size, f)).chain([Region::whole(encoding.size)]);
+            for region in all {
+                let expected = by_turbo(&bytes, region, 8, layout).unwrap();
+                let (pixels, path) =
+                    by_us(&mut decoder, &bytes, Some(&part), region, Scale::Full, layout).unwrap();
+                prop_assert_eq!(path, Path::Indexed);
+                prop_assert!(pixels == expected, "{:?} after {:?}", region, region_of(encoding.size, first));
+                if let Some(grown) = decoder.take_index() {
+                    prop_assert!(grown.len() + 2 > part.len());
+                    part = grown;
+                }
+            }
+            prop_assert_eq!(Some(part), whole);
+        }
     }
 
     #[test]
@@ -264,10 +296,12 @@ fn truncation_at_every_byte_is_an_error() {
 #[test]
 fn other_kinds_go_to_libjpeg_turbo() {
     let base = Encoding::baseline(Size::new(50, 30), 3, 80, (2, 2));
+    let inks = Encoding::baseline(Size::new(50, 30), 4, 80, (1, 1));
     let kinds = [
-        Encoding { progressive: true, ..base },
         Encoding { arithmetic: true, ..base },
-        Encoding::baseline(Size::new(50, 30), 4, 80, (1, 1)),
+        Encoding { arithmetic: true, progressive: true, ..base },
+        inks,
+        Encoding { progressive: true, ..inks },
     ];
     for encoding in kinds {
         let bytes = encoded(&encoding, 2);

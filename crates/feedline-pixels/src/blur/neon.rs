@@ -31,7 +31,7 @@ pub(super) unsafe fn down(rows: &[i16], pairs: &[[usize; 2]], weights: &[i16], l
     for x in (0..line.len()).step_by(BLOCK) {
         // SAFETY: a block from `x` on is inside the line and, as asserted, inside every row.
         unsafe {
-            let mut sums = begun(rows.add(pairs[0][0] + x), weights[0]);
+            let mut sums = first_sums(rows.add(pairs[0][0] + x), weights[0]);
             for ([above, below], weight) in pairs.iter().zip(weights).skip(1) {
                 add_pair(&mut sums, rows.add(above + x), rows.add(below + x), *weight);
             }
@@ -55,7 +55,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
         let at = radius * step + x * BLOCK;
         // SAFETY: a block is readable `radius` pixels to both sides, as asserted.
         let sums = unsafe {
-            let mut sums = begun(line.add(at), weights[0]);
+            let mut sums = first_sums(line.add(at), weights[0]);
             for (distance, weight) in weights.iter().enumerate().skip(1) {
                 let aside = distance * step;
                 add_pair(&mut sums, line.add(at - aside), line.add(at + aside), *weight);
@@ -81,7 +81,7 @@ pub(super) unsafe fn along(line: &[i16], step: usize, weights: &[i16], out: &mut
 /// Needs NEON and a readable block.
 #[target_feature(enable = "neon")]
 #[inline]
-unsafe fn begun(values: *const i16, weight: i16) -> Sums {
+unsafe fn first_sums(values: *const i16, weight: i16) -> Sums {
     // SAFETY: the caller guarantees a block.
     std::array::from_fn(|at| unsafe { vqrdmulhq_n_s16(vld1q_s16(values.add(8 * at)), weight) })
 }

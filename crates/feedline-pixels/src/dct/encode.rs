@@ -1,5 +1,6 @@
 //! From a JPEG to the `dct` encoding.
 
+use super::compact::mask_of;
 use super::expand::{LARGEST, SLACK};
 use super::{CODEC, HEADER, SEGMENT, VERSION};
 use crate::jpeg::coefficients::{self, Coefficients};
@@ -30,8 +31,9 @@ fn pack(read: &Coefficients) -> Option<Vec<u8>> {
         out.extend_from_slice(&block[0].to_le_bytes());
     }
     let dc_end = u32::try_from(out.len()).ok()?;
+    let places: Vec<Places> = read.blocks.iter().map(Places::of).collect();
     for (part, end) in [(0, 28), (1, 32)] {
-        append_part(&mut out, frame, &read.blocks, part)?;
+        append_part(&mut out, frame, &read.blocks, &places, part)?;
         let length = u32::try_from(out.len()).ok()?;
         out[end..end + 4].copy_from_slice(&length.to_le_bytes());
     }
@@ -60,19 +62,46 @@ fn header(frame: &Frame, orientation: u8) -> Vec<u8> {
     out
 }
 
+/// Coefficients of a block by how they are stored, the DC coefficient left out.
+#[derive(Clone, Copy)]
+struct Places {
+    /// Those that fit in a byte and are not zero.
+    small: u64,
+    /// Those that do not fit in a byte.
+    large: u64,
+}
+
+impl Places {
+    fn of(block: &Block) -> Self {
+        let any = mask_of(block, |value| value != 0) & !1;
+        // Nearly all blocks have only small ones; one comparison of the whole block says so.
+        let over = block[1..].iter().fold(0, |over, &value| over | (i16::from(value as i8) ^ value));
+        let large = if over == 0 { 0 } else { mask_of(block, |value| i16::from(value as i8) != value) & !1 };
+        Places { small: any & !large, large }
+    }
+}
+
 /// Rows 0–3 (part 0) or 4–7 (part 1) of all blocks, by segment, after a table of offsets.
-fn append_part(out: &mut Vec<u8>, frame: &Frame, blocks: &[Block], part: usize) -> Option<()> {
+fn append_part(
+    out: &mut Vec<u8>,
+    frame: &Frame,
+    blocks: &[Block],
+    places: &[Places],
+    part: usize,
+) -> Option<()> {
     let row = frame.mcus_across * frame.blocks_per_mcu;
-    let segments = blocks.chunks(row).flat_map(|row| row.chunks(SEGMENT * frame.blocks_per_mcu));
+    let length = SEGMENT * frame.blocks_per_mcu;
+    let segments = blocks.chunks(row).flat_map(|row| row.chunks(length));
+    let places = places.chunks(row).flat_map(|row| row.chunks(length));
     let table = out.len();
     out.resize(table + 4 * (segments.clone().count() + 1), 0);
     let data = out.len();
     let mut entry = table;
-    for segment in segments {
+    for (segment, places) in segments.zip(places) {
         let offset = u32::try_from(out.len() - data).ok()?;
         out[entry..entry + 4].copy_from_slice(&offset.to_le_bytes());
         entry += 4;
-        append_segment(out, segment, part);
+        append_segment(out, segment, places, part);
     }
     let offset = u32::try_from(out.len() - data).ok()?;
     out[entry..entry + 4].copy_from_slice(&offset.to_le_bytes());
@@ -80,46 +109,43 @@ fn append_part(out: &mut Vec<u8>, frame: &Frame, blocks: &[Block], part: usize) 
     Some(())
 }
 
-fn append_segment(out: &mut Vec<u8>, blocks: &[Block], part: usize) {
+fn append_segment(out: &mut Vec<u8>, blocks: &[Block], places: &[Places], part: usize) {
     let start = out.len();
     out.extend_from_slice(&[0; 2]);
     let mut escapes = 0u16;
-    for (i, block) in blocks.iter().enumerate() {
-        for (place, value) in block.iter().enumerate().skip(part * 32).take(32) {
-            if place != 0 && i8::try_from(*value).is_err() {
-                out.extend_from_slice(&(i as u16).to_le_bytes());
-                out.push(place as u8);
-                out.extend_from_slice(&value.to_le_bytes());
-                escapes += 1;
-            }
+    for (i, (block, places)) in blocks.iter().zip(places).enumerate() {
+        let mut left = places.large & (0xFFFF_FFFF << (32 * part));
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            left &= left - 1;
+            out.extend_from_slice(&(i as u16).to_le_bytes());
+            out.push(place as u8);
+            out.extend_from_slice(&block[place & 63].to_le_bytes());
+            escapes += 1;
         }
     }
     out[start..start + 2].copy_from_slice(&escapes.to_le_bytes());
-    for block in blocks {
-        append_half(out, block, part);
+    for (block, places) in blocks.iter().zip(places) {
+        append_half(out, block, (places.small >> (32 * part)) as u32, part);
     }
 }
 
-fn append_half(out: &mut Vec<u8>, block: &Block, part: usize) {
-    let presence_at = out.len();
-    out.push(0);
-    let mut values = [0; LARGEST];
-    let mut count = 0;
-    for (row, coefficients) in block[part * 32..part * 32 + 32].chunks_exact(8).enumerate() {
-        let mut mask = 0u8;
-        for (column, &value) in coefficients.iter().enumerate() {
-            // The DC coefficient has its own part; values that do not fit in a byte are already in the list.
-            let dc = part == 0 && row == 0 && column == 0;
-            if let (false, Ok(small @ (i8::MIN..=-1 | 1..))) = (dc, i8::try_from(value)) {
-                mask |= 1 << column;
-                values[count] = small as u8;
-                count += 1;
-            }
-        }
-        if mask != 0 {
-            out[presence_at] |= 1 << row;
-            out.push(mask);
-        }
+/// Appends the coefficients that `mask` marks.
+fn append_half(out: &mut Vec<u8>, block: &Block, mask: u32, part: usize) {
+    let mut packed = [0; LARGEST + 1];
+    let mut at = 1;
+    for (row, mask) in mask.to_le_bytes().into_iter().enumerate() {
+        // A mask that is zero is overwritten by the next.
+        packed[at] = mask;
+        at += usize::from(mask != 0);
+        packed[0] |= u8::from(mask != 0) << row;
     }
-    out.extend_from_slice(&values[..count]);
+    let mut left = mask;
+    while left != 0 {
+        let place = left.trailing_zeros() as usize;
+        left &= left - 1;
+        packed[at] = block[(32 * part + place) & 63] as u8;
+        at += 1;
+    }
+    out.extend_from_slice(&packed[..at]);
 }

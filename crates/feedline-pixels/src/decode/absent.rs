@@ -49,6 +49,10 @@ pub(super) mod tiff {
         Err(absent())
     }
 
+    pub(in super::super) fn select_page(_: &[u8], _: usize, _: &mut Vec<u8>) -> Result<()> {
+        Err(absent())
+    }
+
     pub(in super::super) fn fewest_bytes(_: &[u8]) -> Result<u64> {
         Err(absent())
     }

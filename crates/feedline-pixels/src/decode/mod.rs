@@ -20,7 +20,6 @@ mod amount;
 #[cfg(feature = "avif")]
 mod avif;
 mod bmp;
-pub(crate) mod exif;
 #[cfg(feature = "gif")]
 mod gif;
 #[cfg(feature = "jpeg-2000")]
@@ -203,6 +202,15 @@ pub fn probe(bytes: &[u8]) -> Result<ImageHeader> {
     Ok(header)
 }
 
+/// Copies an image file to `out` so that decoding it gives `page`, counted from 0. Only TIFF has several pages.
+pub fn select_page(bytes: &[u8], page: usize, out: &mut Vec<u8>) -> Result<()> {
+    match sniff(bytes) {
+        Some(Codec::Tiff) => tiff::select_page(bytes, page, out),
+        Some(codec) => Err(codec.unsupported(format!("page {page}: such a file has one page"))),
+        None => Err(unknown(bytes)),
+    }
+}
+
 fn jpeg_header(bytes: &[u8]) -> Result<ImageHeader> {
     let header = jpeg::probe(bytes)?;
     Ok(ImageHeader {
@@ -329,6 +337,7 @@ impl Decoder {
                 _ => None,
             };
             if let Some((layout, decoded)) = decoded {
+                self.last = Some((decoded.size(), layout, false));
                 return Ok((decoded, view(&self.scratch.pixels, decoded.size(), layout)?));
             }
         }
@@ -385,7 +394,8 @@ impl Decoder {
         Stored::of_pixels(layout, channels, &mut self.scratch)
     }
 
-    /// The last image of [`decode_upright`](Self::decode_upright) or [`decode_as`](Self::decode_as).
+    /// The last image of [`decode_upright`](Self::decode_upright), [`decode_as`](Self::decode_as) or
+    /// [`decode_part`](Self::decode_part).
     pub fn last(&self) -> Option<ImageRef<'_>> {
         let (size, layout, turned) = self.last?;
         view(if turned { &self.upright } else { &self.scratch.pixels }, size, layout).ok()

@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 use png::{ColorType, DecodeOptions, DecodingError, Transformations};
 
 use super::tracked::Tracked;
-use super::{Codec, ImageHeader, Scratch, Stored, exif, expand_grey};
+use super::{Codec, ImageHeader, Scratch, Stored, expand_grey};
+use crate::exif;
 use crate::{Error, Number, Orientation, PixelLayout, Region, Result, Size, fit, room};
 
 const CODEC: Codec = Codec::Png;

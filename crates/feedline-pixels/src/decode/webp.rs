@@ -7,7 +7,8 @@ use libwebp_sys::{
     WebPGetFeatures,
 };
 
-use super::{Codec, ImageHeader, Scratch, exif};
+use super::{Codec, ImageHeader, Scratch};
+use crate::exif;
 use crate::{Orientation, PixelLayout, Region, Result, Size, fit};
 
 const CODEC: Codec = Codec::WebP;

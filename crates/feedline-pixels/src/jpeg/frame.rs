@@ -23,7 +23,7 @@ pub(crate) struct Component {
     pub(crate) quant: Quant,
 }
 
-/// A frame that this decoder covers: sequential, 8 bits, one or three components in one scan.
+/// A frame that this decoder covers: 8 bits, one or three components, in one scan if it is sequential.
 #[derive(Clone)]
 pub(crate) struct Frame {
     pub(crate) size: Size,
@@ -37,13 +37,24 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The frame of a header, if it is covered.
+    /// The frame of the header of a sequential file, if it is covered.
     pub(crate) fn new(header: &ParsedMarkers) -> Result<Self, NotCovered> {
-        let covered = header.process == Process::Sequential
-            && header.precision == 8
-            && header.single_scan
-            && matches!(header.count, 1 | 3);
-        if !covered {
+        if header.process != Process::Sequential || !header.single_scan {
+            return Err(NotCovered);
+        }
+        Self::of_components(header)
+    }
+
+    /// The frame of the header of a progressive file, if it is covered.
+    pub(crate) fn progressive(header: &ParsedMarkers) -> Result<Self, NotCovered> {
+        if header.process != Process::Progressive {
+            return Err(NotCovered);
+        }
+        Self::of_components(header)
+    }
+
+    fn of_components(header: &ParsedMarkers) -> Result<Self, NotCovered> {
+        if header.precision != 8 || !matches!(header.count, 1 | 3) {
             return Err(NotCovered);
         }
         let mut sampling: Vec<(usize, usize, Quant)> = Vec::with_capacity(3);

@@ -3,7 +3,7 @@
 //! Strict on purpose: anything that libjpeg would only read with a warning or by guessing is refused here, and the
 //! caller uses libjpeg-turbo instead.
 
-use crate::Size;
+use crate::{Orientation, Size, exif};
 
 /// The file is not for this decoder. It may still be a valid JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub(crate) struct ParsedMarkers {
     pub(crate) single_scan: bool,
     /// Offset of the entropy-coded data.
     pub(crate) data_start: usize,
+    /// Offset of the first scan's marker.
+    pub(crate) scan_start: usize,
     /// A fingerprint of everything that decoding depends on: frame, tables, scan.
     pub(crate) fingerprint: u64,
 }
@@ -67,6 +69,9 @@ pub(crate) const ZIGZAG: [u8; 64] = [
     46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
+/// What an XMP packet begins with.
+const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+
 /// Reads the header.
 pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedMarkers, NotCovered> {
     if bytes.get(..2) != Some(&[0xFF, 0xD8]) {
@@ -75,6 +80,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedMarkers, NotCovered> {
     let mut header = empty();
     let mut at = 2;
     let mut frame_seen = false;
+    let (mut tagged, mut in_packet) = (None, None);
     loop {
         let (marker, body, next) = segment(bytes, at)?;
         match marker {
@@ -87,13 +93,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedMarkers, NotCovered> {
             0xDD if body.len() == 2 => header.restart_interval = u32::from(word(body, 0)?),
             0xDA if frame_seen => {
                 header.read_scan(body)?;
-                header.data_start = next;
+                (header.scan_start, header.data_start) = (at, next);
+                header.orientation = tagged.or(in_packet).unwrap_or(Orientation::Upright) as u8;
                 return Ok(header);
             }
             0xE0 if body.len() >= 14 && body.starts_with(b"JFIF\0") => header.jfif = true,
-            0xE1 if body.starts_with(b"Exif\0\0") && header.orientation == 0 => {
-                header.orientation = orientation(&body[6..]).unwrap_or(1);
-            }
+            0xE1 if body.starts_with(b"Exif\0\0") => tagged = tagged.or_else(|| exif::orientation(body)),
+            0xE1 if body.starts_with(XMP) => in_packet = exif::xmp_orientation(body),
             0xEE if body.len() >= 12 && body.starts_with(b"Adobe") => header.adobe = body.get(11).copied(),
             // Metadata, comments, and conditioning for arithmetic coding, which libjpeg-turbo decodes.
             0xE0..=0xEF | 0xFE | 0xCC => {}
@@ -120,9 +126,10 @@ fn empty() -> ParsedMarkers {
         restart_interval: 0,
         jfif: false,
         adobe: None,
-        orientation: 0,
+        orientation: 1,
         single_scan: false,
         data_start: 0,
+        scan_start: 0,
         fingerprint: 0x9E37_79B9_7F4A_7C15,
     }
 }
@@ -160,7 +167,66 @@ fn mix(seed: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
+/// One scan of a progressive file: which coefficients it has, and how many of their bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scan {
+    pub(crate) components: Vec<ScanComponent>,
+    /// First and last coefficient in zig-zag order.
+    pub(crate) band: (u8, u8),
+    /// Number of low bits that are missing before the scan (zero: all bits are) and after it.
+    pub(crate) high: u8,
+    pub(crate) low: u8,
+    /// Offset of the entropy-coded data.
+    pub(crate) data_start: usize,
+}
+
+/// A component in a scan, and its Huffman tables there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanComponent {
+    pub(crate) component: usize,
+    pub(crate) dc: usize,
+    pub(crate) ac: usize,
+}
+
 impl ParsedMarkers {
+    /// Reads markers from `at` on, up to the next scan; `None` at the end of the image. Tables and restart interval
+    /// change on the way. Quantisers may not: libjpeg takes those of a component's first scan.
+    pub(crate) fn next_scan(&mut self, bytes: &[u8], mut at: usize) -> Result<Option<Scan>, NotCovered> {
+        loop {
+            if bytes.get(at..at + 2) == Some(&[0xFF, 0xD9]) {
+                return Ok(None);
+            }
+            let (marker, body, next) = segment(bytes, at)?;
+            match marker {
+                0xC4 => self.read_huffman(body)?,
+                0xDD if body.len() == 2 => self.restart_interval = u32::from(word(body, 0)?),
+                0xDA => return self.scan(body, next).map(Some),
+                0xE0..=0xEF | 0xFE => {}
+                _ => return Err(NotCovered),
+            }
+            at = next;
+        }
+    }
+
+    fn scan(&self, body: &[u8], data_start: usize) -> Result<Scan, NotCovered> {
+        let count = usize::from(*body.first().ok_or(NotCovered)?);
+        if !(1..=self.count).contains(&count) || body.len() != 4 + 2 * count {
+            return Err(NotCovered);
+        }
+        let mut components: Vec<ScanComponent> = Vec::with_capacity(count);
+        for raw in body[1..=2 * count].chunks_exact(2) {
+            let known = self.components[..self.count].iter().position(|c| c.id == raw[0]);
+            let (component, dc, ac) = (known.ok_or(NotCovered)?, raw[1] >> 4, raw[1] & 15);
+            // Components come in the order of the frame, each once.
+            if dc > 3 || ac > 3 || components.last().is_some_and(|last| last.component >= component) {
+                return Err(NotCovered);
+            }
+            components.push(ScanComponent { component, dc: usize::from(dc), ac: usize::from(ac) });
+        }
+        let [start, end, bits] = body[1 + 2 * count..] else { return Err(NotCovered) };
+        Ok(Scan { components, band: (start, end), high: bits >> 4, low: bits & 15, data_start })
+    }
+
     fn read_frame(&mut self, marker: u8, body: &[u8]) -> Result<(), NotCovered> {
         self.process = match marker {
             0xC0 | 0xC1 => Process::Sequential,
@@ -200,7 +266,6 @@ impl ParsedMarkers {
             }
         }
         self.single_scan = in_order && body[1 + 2 * count..] == [0, 63, 0];
-        self.orientation = self.orientation.max(1);
         self.fingerprint = mix(self.fingerprint, body);
         Ok(())
     }
@@ -238,49 +303,5 @@ impl ParsedMarkers {
             body = &rest[16 + total..];
         }
         Ok(())
-    }
-}
-
-/// The orientation tag (274) of the first directory of a TIFF structure.
-fn orientation(tiff: &[u8]) -> Option<u8> {
-    let little = match tiff.get(..4)? {
-        b"II*\0" => true,
-        b"MM\0*" => false,
-        _ => return None,
-    };
-    let short = |at: usize| {
-        let pair: [u8; 2] = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
-    };
-    let long = |at: usize| {
-        let four: [u8; 4] = tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
-    };
-    let directory = long(4)? as usize;
-    for entry in 0..usize::from(short(directory)?) {
-        let at = directory.checked_add(2 + 12 * entry)?;
-        if short(at)? == 0x0112 {
-            let value = short(at + 8)?;
-            return (short(at + 2)? == 3 && (1..=8).contains(&value)).then_some(value as u8);
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_orientation_in_both_byte_orders() {
-        let mut little = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0".to_vec();
-        assert_eq!(orientation(&little), Some(6));
-        little[18] = 9;
-        assert_eq!(orientation(&little), None);
-        let big = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x03\0\0";
-        assert_eq!(orientation(big), Some(3));
-        for cut in 0..big.len() {
-            orientation(&big[..cut]);
-        }
     }
 }

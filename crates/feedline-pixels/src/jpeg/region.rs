@@ -30,6 +30,14 @@ pub(crate) struct Wanted<'a> {
     pub(crate) regions: &'a [Region],
 }
 
+impl Wanted<'_> {
+    /// The MCU row where the lowest region ends.
+    pub(crate) fn last_row(&self) -> usize {
+        let ends = self.regions.iter().map(|&region| self.scaled.window(self.frame, region).rows.1);
+        ends.max().unwrap_or(0)
+    }
+}
+
 impl Pipeline {
     /// Decodes `wanted`; rows of region `i` go to `targets[i]`.
     ///

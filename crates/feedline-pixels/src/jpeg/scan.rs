@@ -38,6 +38,23 @@ pub(crate) fn unstuff(from: &[u8], to: &mut Vec<u8>, mut stuffed: impl FnMut(usi
     end
 }
 
+/// Position of the marker that ends a scan: the first that is no restart marker. `None` if there is none, or one that no
+/// file has there.
+pub(crate) fn marker_from(data: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += run_without_ff(data.get(at..)?);
+        match data.get(at + 1)? {
+            // Stuffing, or a restart marker.
+            0x00 | 0xD0..=0xD7 => at += 2,
+            // Markers may be preceded by any number of these.
+            0xFF => at += 1,
+            0xC0.. => return Some(at),
+            _ => return None,
+        }
+    }
+}
+
 /// Number of bytes before the first `FF`.
 fn run_without_ff(bytes: &[u8]) -> usize {
     const STEP: usize = 32;
@@ -80,6 +97,14 @@ mod tests {
         long[71] = 0;
         let (bytes, end, stuffed) = plain(&long);
         assert_eq!((bytes.len(), end, stuffed), (99, 100, vec![70]));
+    }
+
+    #[test]
+    fn finds_the_marker_after_a_scan() {
+        assert_eq!(marker_from(&[1, 0xFF, 0, 2, 0xFF, 0xD3, 3, 0xFF, 0xFF, 0xC4]), Some(8));
+        assert_eq!(marker_from(&[1, 2, 0xFF]), None);
+        assert_eq!(marker_from(&[1, 0xFF, 0x02, 0xFF, 0xD9]), None);
+        assert_eq!(marker_from(&[]), None);
     }
 
     #[test]

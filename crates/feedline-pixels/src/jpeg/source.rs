@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::frame::Frame;
 use super::huffman::{self, Irregular, Job, Predictors, Reader, ScanTables};
 use super::idct::Block;
-use super::index::{Checkpoint, Index, SPACING};
+use super::index::{Checkpoint, Collected, Index};
 use super::scan::{PADDING, unstuff};
 use crate::CpuLevel;
 
@@ -21,7 +21,9 @@ pub(crate) struct RowSpan {
 /// Decodes the coefficients of MCUs.
 pub(crate) trait Source {
     /// Spans start at multiples of this, which is cheapest.
-    fn alignment(&self) -> usize;
+    fn alignment(&self) -> usize {
+        1
+    }
 
     /// Fills `blocks` with the coefficients of `spans`, which are in scan order and never overlap earlier ones.
     fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular>;
@@ -40,6 +42,12 @@ pub(crate) struct SourceScratch {
     stuffed: Vec<u32>,
 }
 
+/// Checkpoints so far.
+struct Recorded {
+    spacing: usize,
+    checkpoints: Vec<Checkpoint>,
+}
+
 /// Reads the scan from start to end.
 pub(crate) struct Walk<'a> {
     level: CpuLevel,
@@ -51,7 +59,9 @@ pub(crate) struct Walk<'a> {
     /// Remaining stuffing bytes, and the number already passed.
     stuffed: &'a [u32],
     stuffing: usize,
-    recorded: Option<Vec<Checkpoint>>,
+    /// Bits of the scan before `bytes`.
+    base: usize,
+    recorded: Option<Recorded>,
     reader: Reader<'a>,
     predictors: Predictors,
     /// The next MCU, and its piece.
@@ -98,12 +108,33 @@ impl<'a> Walk<'a> {
             pieces: &scratch.pieces,
             stuffed: &scratch.stuffed,
             stuffing: 0,
+            base: 0,
             recorded: None,
             reader: Reader::new(&scratch.bytes, 0)?,
             predictors: [0; 3],
             mcu: 0,
             piece: 0,
         })
+    }
+
+    /// Starts where the rows of an index end. The scan has no restart intervals.
+    pub(crate) fn after(
+        level: CpuLevel,
+        frame: &Frame,
+        tables: &'a ScanTables<'a>,
+        index: &Index<'_>,
+        data: &[u8],
+        scratch: &'a mut SourceScratch,
+    ) -> Result<Self, Irregular> {
+        let start = index.checkpoint(index.rows(), 0);
+        let from = start.position as usize / 8;
+        let rest = data.get(from..).ok_or(Irregular)?;
+        let mut walk = Walk::new(level, frame, 0, tables, rest, scratch)?;
+        walk.reader = Reader::new(walk.bytes, (start.position % 8) as u32)?;
+        walk.base = from * 8;
+        walk.predictors = start.predictors;
+        walk.mcu = index.rows() * frame.mcus_across;
+        Ok(walk)
     }
 
     /// Moves to the start of a restart interval.
@@ -150,21 +181,31 @@ impl<'a> Walk<'a> {
     }
 
     /// Records checkpoints from here on; only at the scan's start, and for scans without restart intervals.
-    pub(crate) fn recording(mut self) -> Self {
+    pub(crate) fn recording(mut self, spacing: usize) -> Self {
         if self.mcu == 0 && self.restart_interval == 0 {
-            self.recorded = Some(Vec::new());
+            self.recorded = Some(Recorded { spacing, checkpoints: Vec::new() });
         }
         self
     }
 
-    /// Walks to the scan's end and returns the recorded checkpoints, the end last.
-    pub(crate) fn finish(mut self, mcus: usize) -> Result<Vec<Checkpoint>, Irregular> {
-        self.skip_to(mcus)?;
+    /// The same for a walk that continues after an index.
+    pub(crate) fn continuing(mut self, index: &Index<'_>) -> Self {
+        self.recorded = Some(Recorded { spacing: index.spacing(), checkpoints: index.checkpoints() });
+        self
+    }
+
+    /// Walks to the end of the current MCU row, or of the scan if `whole` or if little of it is left, and returns the
+    /// recorded checkpoints.
+    pub(crate) fn finish(mut self, frame: &Frame, whole: bool) -> Result<Collected, Irregular> {
+        let here = self.mcu.div_ceil(self.mcus_across);
+        let rest = frame.mcus_down - here;
+        let rows = if whole || rest <= frame.mcus_down / 8 { frame.mcus_down } else { here };
+        self.skip_to(rows * self.mcus_across)?;
         self.check()?;
         let end = self.checkpoint();
-        let mut found = self.recorded.take().ok_or(Irregular)?;
-        found.push(end);
-        Ok(found)
+        let Recorded { spacing, mut checkpoints } = self.recorded.take().ok_or(Irregular)?;
+        checkpoints.push(end);
+        Ok(Collected { spacing, rows, checkpoints })
     }
 
     /// The current state.
@@ -175,29 +216,26 @@ impl<'a> Walk<'a> {
             self.stuffed = &self.stuffed[1..];
             self.stuffing += 1;
         }
-        Checkpoint { position: (position + 8 * self.stuffing) as u64, predictors: self.predictors }
+        let position = (self.base + position + 8 * self.stuffing) as u64;
+        Checkpoint { position, predictors: self.predictors }
     }
 
     /// Records a checkpoint if one is due here; returns how far to go until the next, at most `end`.
     fn note(&mut self, end: usize) -> usize {
-        if self.recorded.is_none() {
-            return end;
-        }
+        let Some(spacing) = self.recorded.as_ref().map(|recorded| recorded.spacing) else { return end };
         let column = self.mcu % self.mcus_across;
-        if column.is_multiple_of(SPACING) {
+        if column.is_multiple_of(spacing) {
             let checkpoint = self.checkpoint();
-            self.recorded.get_or_insert_default().push(checkpoint);
+            if let Some(recorded) = &mut self.recorded {
+                recorded.checkpoints.push(checkpoint);
+            }
         }
-        let next = (column / SPACING + 1) * SPACING;
+        let next = (column / spacing + 1) * spacing;
         end.min(self.mcu - column + next.min(self.mcus_across))
     }
 }
 
 impl Source for Walk<'_> {
-    fn alignment(&self) -> usize {
-        1
-    }
-
     fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular> {
         for span in spans {
             let first = span.row * self.mcus_across + span.mcus.start;
@@ -278,5 +316,25 @@ impl Source for Jumps<'_> {
             }
         });
         huffman::decode_jobs(self.level, self.tables, jobs)
+    }
+}
+
+/// Jumps as far as an index reaches, and walks from there.
+pub(crate) struct JumpsThenWalk<'a> {
+    pub(crate) jumps: Jumps<'a>,
+    pub(crate) walk: Walk<'a>,
+    /// Number of rows that are indexed.
+    pub(crate) rows: usize,
+}
+
+impl Source for JumpsThenWalk<'_> {
+    fn alignment(&self) -> usize {
+        self.jumps.alignment()
+    }
+
+    fn fill(&mut self, spans: &[RowSpan], blocks: &mut [Block]) -> Result<(), Irregular> {
+        let (indexed, rest) = spans.split_at(spans.partition_point(|span| span.row < self.rows));
+        self.jumps.fill(indexed, blocks)?;
+        self.walk.fill(rest, blocks)
     }
 }

@@ -10,7 +10,7 @@ pub use labels::{LabelType, widen_labels};
 use crate::resize::{Axis, Filter};
 use crate::sample::Field;
 use crate::warp::{self, Warp};
-use crate::whole::{Border, padded, shown};
+use crate::whole::{Border, padded, source_place};
 use crate::{CpuLevel, Error, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Result, Size, fit};
 
 /// Moves pixels; owns the scratch memory.
@@ -62,7 +62,7 @@ impl Nearest {
     ) -> Result<Size> {
         let output = padded(from.size, sides);
         let [left, top, ..] = sides.map(i64::from);
-        let place = |at: u32, before: i64, length| Some(shown(i64::from(at) - before, length, border));
+        let place = |at: u32, before: i64, length| Some(source_place(i64::from(at) - before, length, border));
         fill_with(&mut self.columns, output.width, |x| place(x, left, from.size.width))?;
         fill_with(&mut self.rows, output.height, |y| place(y, top, from.size.height))?;
         let fill = [0; MOST_BYTES];

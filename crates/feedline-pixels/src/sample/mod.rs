@@ -127,7 +127,7 @@ pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f
             let (middle_x, middle_y) = (width / 2.0 + shift.0, height / 2.0 + shift.1);
             let (u, v) = ((x - middle_x) / width, (y - middle_y) / height);
             let far = u.hypot(v);
-            let near = unbent(far, distortion);
+            let near = undistorted_radius(far, distortion);
             let shrink = if far > 0.0 { near / far } else { 1.0 };
             (u * shrink * width + middle_x, v * shrink * height + middle_y)
         }
@@ -148,7 +148,7 @@ pub(crate) fn shown_at(sample: &Sample, field: &Field, (x, y): (f64, f64)) -> (f
 }
 
 /// The radius that a lens shows at `far`: r with r (1 + k r² + k r⁴) = far, by Newton's method.
-fn unbent(far: f64, k: f64) -> f64 {
+fn undistorted_radius(far: f64, k: f64) -> f64 {
     let mut r = far;
     for _ in 0..30 {
         let (value, slope) =

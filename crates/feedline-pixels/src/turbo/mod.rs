@@ -72,6 +72,17 @@ impl Encoding {
     }
 }
 
+/// A scan of a file for [`encode_scans`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Components, by number.
+    pub components: Vec<u8>,
+    /// First and last coefficient in zig-zag order.
+    pub band: (u8, u8),
+    /// Number of low bits that are missing before the scan (0: all bits are) and after it.
+    pub bits: (u8, u8),
+}
+
 /// The size of an image decoded at `scale`/8.
 pub fn scaled_size(size: Size, scale: u8) -> Size {
     let scaled = |n: u32| (u64::from(n) * u64::from(scale)).div_ceil(8) as u32;
@@ -194,7 +205,7 @@ fn decode(
 /// Rewrites the same coefficients as a baseline file with optimised tables: same pixels, but a file that can be
 /// indexed. EXIF and ICC segments are kept. Damaged files, and progressive ones with missing scans, are refused.
 pub fn to_baseline(bytes: &[u8], max_pixels: u64) -> Result<Vec<u8>> {
-    let mut made = Made::default();
+    let mut made = CBuffer::default();
     let mut message = [0; MESSAGE_BYTES];
     // SAFETY: `bytes` is a live slice that is only read; `made` receives a malloc'ed buffer and its length, or nothing.
     let code = unsafe {
@@ -213,6 +224,15 @@ pub fn to_baseline(bytes: &[u8], max_pixels: u64) -> Result<Vec<u8>> {
 
 /// Writes `pixels` (rows without gaps) as a JPEG. For tests, benches and fuzz seeds.
 pub fn encode(pixels: &[u8], encoding: &Encoding) -> Result<Vec<u8>> {
+    encode_scans(pixels, encoding, &[])
+}
+
+/// Like [`encode`], with these scans (at most 200); none for those that the encoding has by itself.
+pub fn encode_scans(pixels: &[u8], encoding: &Encoding, scans: &[Scan]) -> Result<Vec<u8>> {
+    if scans.len() > 200 || scans.iter().any(|scan| scan.components.len() > 4) {
+        return Err(Error::Misuse("at most 200 scans of at most 4 components".into()));
+    }
+    let scans: Vec<ffi::Scan> = scans.iter().map(ffi::Scan::of).collect();
     let needed = encoding.size.area() * u64::from(encoding.channels);
     if (pixels.len() as u64) < needed || encoding.size.area() == 0 {
         return Err(Error::Misuse(format!("{} bytes of pixels, {needed} needed", pixels.len())));
@@ -230,14 +250,16 @@ pub fn encode(pixels: &[u8], encoding: &Encoding) -> Result<Vec<u8>> {
         arithmetic: u32::from(encoding.arithmetic),
         rgb_colors: u32::from(encoding.rgb_colors),
     };
-    let mut made = Made::default();
+    let mut made = CBuffer::default();
     let mut message = [0; MESSAGE_BYTES];
-    // SAFETY: `pixels` was just checked to hold width * height * channels bytes and is only read; `made` receives a
-    // malloc'ed buffer and its length, or nothing.
+    // SAFETY: `pixels` was just checked to hold width * height * channels bytes and is only read, as are `scans` of this
+    // length; `made` receives a malloc'ed buffer and its length, or nothing.
     let code = unsafe {
         ffi::feedline_turbo_encode(
             pixels.as_ptr(),
             &raw const raw,
+            scans.as_ptr(),
+            scans.len(),
             &raw mut made.bytes,
             &raw mut made.length,
             message.as_mut_ptr(),
@@ -248,18 +270,18 @@ pub fn encode(pixels: &[u8], encoding: &Encoding) -> Result<Vec<u8>> {
 }
 
 /// A buffer that the shim allocated, freed by the same C library on drop.
-struct Made {
+struct CBuffer {
     bytes: *mut u8,
     length: usize,
 }
 
-impl Default for Made {
+impl Default for CBuffer {
     fn default() -> Self {
-        Made { bytes: std::ptr::null_mut(), length: 0 }
+        CBuffer { bytes: std::ptr::null_mut(), length: 0 }
     }
 }
 
-impl Made {
+impl CBuffer {
     fn to_vec(&self) -> Vec<u8> {
         if self.bytes.is_null() {
             return Vec::new();
@@ -269,7 +291,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CBuffer {
     fn drop(&mut self) {
         // SAFETY: null or a malloc'ed pointer that nobody else frees.
         unsafe { ffi::feedline_turbo_free(self.bytes) }
@@ -339,6 +361,34 @@ mod ffi {
         pub(super) rgb_colors: u32,
     }
 
+    #[repr(C)]
+    pub(super) struct Scan {
+        count: u32,
+        components: [u32; 4],
+        first: u32,
+        last: u32,
+        high: u32,
+        low: u32,
+    }
+
+    impl Scan {
+        pub(super) fn of(scan: &super::Scan) -> Self {
+            let mut components = [0; 4];
+            for (to, &from) in components.iter_mut().zip(&scan.components) {
+                *to = u32::from(from);
+            }
+            let number = u32::from;
+            Scan {
+                count: scan.components.len() as u32,
+                components,
+                first: number(scan.band.0),
+                last: number(scan.band.1),
+                high: number(scan.bits.0),
+                low: number(scan.bits.1),
+            }
+        }
+    }
+
     unsafe extern "C" {
         pub(super) fn feedline_turbo_header(
             bytes: *const u8,
@@ -366,6 +416,8 @@ mod ffi {
         pub(super) fn feedline_turbo_encode(
             pixels: *const u8,
             encoding: *const Encoding,
+            scans: *const Scan,
+            scan_count: usize,
             out: *mut *mut u8,
             out_length: *mut usize,
             message: *mut c_char,

@@ -13,6 +13,8 @@
 #define FEEDLINE_MESSAGE 200
 /* A progressive file may have any number of scans, each a pass over all coefficients: more than this are an attack. */
 #define FEEDLINE_MAX_SCANS 1000
+/* Longest list of scans for the encoder. */
+#define FEEDLINE_SCRIPT 200
 
 enum { FEEDLINE_OK = 0, FEEDLINE_TRUNCATED = 1, FEEDLINE_CORRUPT = 2, FEEDLINE_UNSUPPORTED = 3, FEEDLINE_MISUSE = 4,
        FEEDLINE_OUT_OF_MEMORY = 5 };
@@ -45,6 +47,11 @@ typedef struct {
   uint32_t restart_interval, optimize, progressive, arithmetic;
   uint32_t rgb_colors; /* 1: store RGB without the YCbCr transform */
 } feedline_encoding;
+
+typedef struct {
+  uint32_t count, components[4];
+  uint32_t first, last, high, low; /* as in a scan's header */
+} feedline_scan;
 
 static void on_error(j_common_ptr info)
 {
@@ -415,10 +422,24 @@ int feedline_turbo_to_baseline(const uint8_t *bytes, size_t length, uint64_t max
 
 /* ---- Encode: for tests, benches and fuzz seeds. ---- */
 
-int feedline_turbo_encode(const uint8_t *pixels, const feedline_encoding *encoding, uint8_t **out, size_t *out_length,
-                          char *message)
+static void copy_scans(const feedline_scan *from, size_t count, jpeg_scan_info *to)
+{
+  size_t i, k;
+  for (i = 0; i < count; i++) {
+    to[i].comps_in_scan = (int)from[i].count;
+    for (k = 0; k < from[i].count && k < 4; k++) to[i].component_index[k] = (int)from[i].components[k];
+    to[i].Ss = (int)from[i].first;
+    to[i].Se = (int)from[i].last;
+    to[i].Ah = (int)from[i].high;
+    to[i].Al = (int)from[i].low;
+  }
+}
+
+int feedline_turbo_encode(const uint8_t *pixels, const feedline_encoding *encoding, const feedline_scan *scans,
+                          size_t scan_count, uint8_t **out, size_t *out_length, char *message)
 {
   struct jpeg_compress_struct info;
+  jpeg_scan_info script[FEEDLINE_SCRIPT];
   feedline_error error;
   feedline_destination made = { 0 };
 
@@ -446,6 +467,11 @@ int feedline_turbo_encode(const uint8_t *pixels, const feedline_encoding *encodi
   info.arith_code = encoding->arithmetic ? TRUE : FALSE;
   info.dct_method = JDCT_ISLOW;
   if (encoding->progressive) jpeg_simple_progression(&info);
+  if (scan_count > 0 && scan_count <= FEEDLINE_SCRIPT) {
+    copy_scans(scans, scan_count, script);
+    info.scan_info = script;
+    info.num_scans = (int)scan_count;
+  }
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
     JSAMPROW rows[1];

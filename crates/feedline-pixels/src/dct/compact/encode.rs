@@ -209,7 +209,7 @@ fn append_levels(block: &Block, nonzero: u64, x: &mut [Bits; BITS], e: &mut [Bit
 /// The coefficients for which `test` holds. First as bytes of 0 or 1, which the compiler vectorises; one multiplication
 /// then turns eight bytes into eight bits.
 #[inline(always)]
-pub(super) fn mask_of(block: &Block, test: impl Fn(i16) -> bool) -> u64 {
+pub(in crate::dct) fn mask_of(block: &Block, test: impl Fn(i16) -> bool) -> u64 {
     let mut flags = [0u8; 64];
     for (flag, &value) in flags.iter_mut().zip(block) {
         *flag = u8::from(test(value));

@@ -34,6 +34,7 @@ use crate::jpeg::source::{RowSpan, Source};
 use crate::{CpuLevel, Error, Result, Size};
 
 pub use encode::encode;
+pub(super) use encode::mask_of;
 pub use original::original;
 
 pub(super) const MAGIC: [u8; 2] = *b"FC";

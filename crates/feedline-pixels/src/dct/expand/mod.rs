@@ -6,9 +6,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod scalar;
 
 use crate::CpuLevel;
+use crate::cpu::dispatch;
 use crate::jpeg::idct::Block;
 
 /// Size of the largest half block: presence byte, four masks, 32 values.
@@ -20,14 +23,7 @@ pub(super) const SLACK: usize = 48;
 /// Expands half blocks from `data` into rows `first_row..first_row + 4` of each of `blocks`. `None` if data end early.
 pub(super) fn rows(level: CpuLevel, data: &[u8], first_row: usize, blocks: &mut [Block]) -> Option<()> {
     assert!(first_row == 0 || first_row == 4, "half blocks start at row 0 or 4");
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has AVX2.
-            unsafe { avx2::rows(data, first_row, blocks) }
-        }
-        _ => scalar::rows(data, first_row, blocks),
-    }
+    dispatch!(avx512: level, rows(data, first_row, blocks))
 }
 
 /// The half block at `at`: a view of fixed length, so that reads inside it need no checks.

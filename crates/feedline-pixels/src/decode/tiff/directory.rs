@@ -59,6 +59,13 @@ pub(super) struct Directory<'a> {
 impl<'a> Directory<'a> {
     /// Reads the first directory.
     pub(super) fn first(bytes: &'a [u8]) -> Result<Self> {
+        let (mut directory, large) = Self::empty(bytes)?;
+        directory.read_entries(large)?;
+        Ok(directory)
+    }
+
+    /// No entries yet; and whether the file is a BigTIFF.
+    fn empty(bytes: &'a [u8]) -> Result<(Self, bool)> {
         let (big_endian, large) = match bytes.get(..4) {
             Some(b"II*\0") => (false, false),
             Some(b"MM\0*") => (true, false),
@@ -66,9 +73,35 @@ impl<'a> Directory<'a> {
             Some(b"MM\0+") => (true, true),
             _ => return Err(CODEC.truncated("no file header")),
         };
-        let mut directory = Directory { bytes, big_endian, entries: Vec::new() };
-        directory.read_entries(large)?;
-        Ok(directory)
+        Ok((Directory { bytes, big_endian, entries: Vec::new() }, large))
+    }
+
+    /// Where the file says where its first directory is, and the bytes there that would name directory `page`.
+    pub(super) fn link_to(bytes: &'a [u8], page: usize) -> Result<(usize, &'a [u8])> {
+        let (directory, large) = Self::empty(bytes)?;
+        let (first, width, head, entry) = if large { (8, 8, 8, 20) } else { (4, 4, 2, 12) };
+        let mut link = first;
+        for number in 0..=page {
+            let start = directory.number(link, width).filter(|start| *start != 0);
+            // A directory takes more bytes than this, so links that run in a circle end, too.
+            if start.is_none() || number > bytes.len() / entry {
+                let pages = if number == 1 { "1 page".to_owned() } else { format!("{number} pages") };
+                return Err(
+                    CODEC.unsupported(format!("page {page} of a file with {pages} (they count from 0)"))
+                );
+            }
+            if number == page {
+                break;
+            }
+            let next = start.and_then(|start| {
+                let start = usize::try_from(start).ok()?;
+                let count = usize::try_from(directory.number(start, head)?).ok()?;
+                start.checked_add(head)?.checked_add(count.checked_mul(entry)?)
+            });
+            link =
+                next.ok_or_else(|| CODEC.truncated(format!("the directory of page {number} is cut off")))?;
+        }
+        Ok((first, &bytes[link..link + width]))
     }
 
     fn read_entries(&mut self, large: bool) -> Result<()> {

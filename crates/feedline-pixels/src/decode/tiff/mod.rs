@@ -4,8 +4,8 @@
 //! chunk to rows of samples, `colour` converts samples to pixels, `numbers` keeps them as numbers. The image grows band
 //! by band as its data decode, so a file that ends early costs no more memory than its content.
 //!
-//! Orientation is applied here: Pillow, too, rotates TIFF while loading, independently of EXIF transposition. Only the
-//! first of several pages is read.
+//! Orientation is applied here: Pillow, too, rotates TIFF while loading, independently of EXIF transposition. The
+//! first of several pages is read; `select_page` makes another one the first.
 
 mod colour;
 mod directory;
@@ -33,6 +33,15 @@ pub(super) fn probe(bytes: &[u8]) -> Result<ImageHeader> {
         bits: layout.bits as u8,
         orientation: Orientation::Upright,
     })
+}
+
+/// Copies the file to `out` with `page` as its first page.
+pub(super) fn select_page(bytes: &[u8], page: usize, out: &mut Vec<u8>) -> Result<()> {
+    let (first, link) = Directory::link_to(bytes, page)?;
+    fit(out, bytes.len(), 0)?;
+    out.copy_from_slice(bytes);
+    out[first..first + link.len()].copy_from_slice(link);
+    Ok(())
 }
 
 /// The fewest bytes that the samples of an image can take.

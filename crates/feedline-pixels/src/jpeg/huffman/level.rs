@@ -83,9 +83,14 @@ fn skip_mcus_here(
     count: usize,
 ) -> Result<(), Irregular> {
     let (mut bits, mut dc) = (reader.clone(), *predictors);
+    // An MCU has at most ten blocks.
+    let mut skips = [tables.slots[0].ac.skipping(); 10];
+    for (skip, slot) in skips.iter_mut().zip(&tables.slots) {
+        *skip = slot.ac.skipping();
+    }
     for _ in 0..count {
-        for slot in &tables.slots {
-            skip_block(&mut bits, slot, &mut dc)?;
+        for (slot, skip) in tables.slots.iter().zip(skips) {
+            skip_block(&mut bits, slot, skip, &mut dc)?;
         }
     }
     (*reader, *predictors) = (bits, dc);

@@ -12,8 +12,9 @@ mod table;
 pub(crate) use lanes::Job;
 pub(crate) use level::{decode_jobs, decode_mcus, skip_mcus};
 pub(crate) use reader::{REACH, Reader};
-pub(crate) use table::{AcTable, DcTable};
+pub(crate) use table::{AcTable, DcTable, END_OF_BLOCK, RefineTable, advance, is_tree, value};
 
+use self::table::{SKIPS_IN_REFILL, SkipTable};
 use super::idct::Block;
 use super::parse::ZIGZAG;
 
@@ -68,10 +69,10 @@ fn coefficients(
     let entry = ac.lookup(reader.bits());
     let (first, second) = (entry as u32, (entry >> 32) as u32);
     reader.consume(first);
-    let at = *index + table::advance(first);
-    write(at, table::value(first));
-    *index = at + table::advance(second);
-    write(*index, table::value(second));
+    let at = *index + advance(first);
+    write(at, value(first));
+    *index = at + advance(second);
+    write(*index, value(second));
     if *index < LAST {
         return Ok(false);
     }
@@ -79,7 +80,7 @@ fn coefficients(
         // The first was already the block's last: the second belongs to the next block.
         *reader = reader.clone().unread(second)?;
         *index = LAST;
-        write(LAST, table::value(first));
+        write(LAST, value(first));
     }
     Ok(true)
 }
@@ -91,11 +92,11 @@ fn natural(index: u32) -> usize {
 
 /// Decodes the difference of a DC coefficient. Needs [`table::MAX_DC_BITS`] bits in the reader.
 #[inline(always)]
-fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
+pub(crate) fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
     let entry = dc.lookup(reader.bits());
     reader.consume(entry);
     // An advance other than one marks a code that is not in the table.
-    if table::advance(entry) == 1 { Ok(i32::from(table::value(entry))) } else { Err(Irregular) }
+    if advance(entry) == 1 { Ok(i32::from(value(entry))) } else { Err(Irregular) }
 }
 
 /// Decodes one block. It is cleared here, just before it is written, rather than with all others beforehand.
@@ -120,13 +121,42 @@ fn block(
 fn skip_block(
     reader: &mut Reader<'_>,
     slot: &Slot<'_>,
+    skip: &SkipTable,
     predictors: &mut Predictors,
 ) -> Result<(), Irregular> {
     reader.begin_block()?;
     reader.refill();
     let predictor = &mut predictors[slot.component];
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
-    ac_coefficients(reader, slot.ac, |_, _| {})
+    skip_coefficients(reader, slot.ac, skip)
+}
+
+/// Skips the rest of a block after its DC coefficient.
+#[inline(always)]
+fn skip_coefficients(reader: &mut Reader<'_>, ac: &AcTable, skip: &SkipTable) -> Result<(), Irregular> {
+    let mut index = 0;
+    loop {
+        reader.refill();
+        for _ in 0..SKIPS_IN_REFILL {
+            let entry = skip.lookup(reader.bits());
+            let next = index + advance(entry);
+            if next < LAST {
+                reader.consume(entry);
+                index = next;
+                continue;
+            }
+            if SkipTable::ends(next) {
+                reader.consume(entry);
+                return Ok(());
+            }
+            // A long code, or coefficients of which the first end the block.
+            reader.refill();
+            if coefficients(reader, ac, &mut index, |_, _| {})? {
+                return if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) };
+            }
+            break;
+        }
+    }
 }
 
 /// The rest of a block after its DC coefficient.

@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
 
     /// Prepares for the refills of one block; fails where the padding ends, far after the end of the data.
     #[inline(always)]
-    pub(super) fn begin_block(&mut self) -> Result<(), Irregular> {
+    pub(crate) fn begin_block(&mut self) -> Result<(), Irregular> {
         self.at += self.offset;
         self.offset = 0;
         self.window = self.data.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(Irregular)?;
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
     /// Always loads eight bytes and advances over those that fit: loading some bytes twice is cheaper than
     /// computing how many to load.
     #[inline(always)]
-    pub(super) fn refill(&mut self) {
+    pub(crate) fn refill(&mut self) {
         let offset = self.offset & 0xFF;
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.window[offset..offset + 8]);
@@ -61,15 +61,36 @@ impl<'a> Reader<'a> {
 
     /// The available bits, highest first.
     #[inline(always)]
-    pub(super) fn bits(&self) -> u64 {
+    pub(crate) fn bits(&self) -> u64 {
         self.bits
     }
 
     /// Drops as many bits as the low six bits of a table entry say.
     #[inline(always)]
-    pub(super) fn consume(&mut self, entry: u32) {
+    pub(crate) fn consume(&mut self, entry: u32) {
         self.bits = self.bits.wrapping_shl(entry);
         self.valid = self.valid.wrapping_sub(entry);
+    }
+
+    /// The next `count` (at most 63) bits, which must be available.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, count: u32) -> u64 {
+        // Shifting in two steps makes a count of zero give zero.
+        let value = (self.bits >> 1) >> (63 - count);
+        self.consume(count);
+        value
+    }
+
+    /// The state to return to with [`Reader::back_to`] as long as there was no refill.
+    #[inline(always)]
+    pub(crate) fn here(&self) -> (u64, u32) {
+        (self.bits, self.valid)
+    }
+
+    /// Returns to an earlier state.
+    #[inline(always)]
+    pub(crate) fn back_to(&mut self, here: (u64, u32)) {
+        (self.bits, self.valid) = here;
     }
 
     /// Puts back as many bits as the low six bits of a table entry say.

@@ -4,6 +4,8 @@
 //! bits, and the entry contains the number of bits to consume, the advance in zig-zag order, and the value to write.
 //! Ten bits were best of 9, 10 and 12: longer tables save slow lookups but do not fit in the first-level cache.
 
+use std::cell::OnceCell;
+
 use super::super::parse::{HuffmanSpec, NotCovered};
 
 const LOOKUP_BITS: u32 = 10;
@@ -27,18 +29,19 @@ const MAX_DC_SIZE: u8 = 11;
 #[cfg(test)]
 const LENGTH: u32 = 63;
 
-/// Advance of an end-of-block: past every real index, without the overrun bit.
-const END_OF_BLOCK: u32 = 128;
+/// Advance of an end-of-block: past every real index, without the overrun bit. In progressive files its low bits are
+/// the number of bits that follow, which say for how many blocks it holds.
+pub(crate) const END_OF_BLOCK: u32 = 128;
 /// Advance that always sets the overrun bit.
 const BAD: u32 = 64;
 
 #[inline(always)]
-pub(super) fn advance(entry: u32) -> u32 {
+pub(crate) fn advance(entry: u32) -> u32 {
     (entry >> 8) & 0xFF
 }
 
 #[inline(always)]
-pub(super) fn value(entry: u32) -> i16 {
+pub(crate) fn value(entry: u32) -> i16 {
     (entry >> 16) as i16
 }
 
@@ -114,28 +117,109 @@ fn fill(fast: &mut [u32; LOOKUP], codes: &Canonical, complete_entry: impl Fn(u32
     }
 }
 
-/// A table for AC coefficients.
-pub(crate) struct AcTable {
+/// A table for AC coefficients; with `RUNS`, for the first scans of progressive files, where an end-of-block can hold
+/// for many blocks.
+pub(crate) struct AcTable<const RUNS: bool = false> {
     fast: [u64; LOOKUP],
     codes: Canonical,
+    /// Made when blocks are first skipped: with a seek index, that never happens.
+    skip: OnceCell<Box<SkipTable>>,
+}
+
+/// Bits of a lookup that skips coefficients. Four lookups fit in a refill. Twelve bits would skip a little more, but many
+/// files have tables of their own, and building one takes time in proportion.
+const SKIP_BITS: u32 = 11;
+const SKIPS: usize = 1 << SKIP_BITS;
+pub(super) const SKIPS_IN_REFILL: usize = 4;
+
+/// As many coefficients as fit in a lookup, without their values.
+///
+/// An entry has its length in the low byte and its advance in the high byte, [`END_OF_BLOCK`] included. If not even one
+/// coefficient fits, it is [`NOTHING`].
+pub(super) struct SkipTable([u16; SKIPS]);
+
+/// An entry of no length whose advance is past every end of a block.
+const NOTHING: u16 = 0xFF00;
+
+/// The first coefficient of every lookup, in the form of an entry; [`BAD`] if its code is longer than the lookup.
+fn single_skips(codes: &Canonical) -> [u16; SKIPS] {
+    let mut skips = [(BAD as u16) << 8; SKIPS];
+    // Codes in order cover the table from its start.
+    let (mut at, mut index) = (0, 0);
+    for length in 1..=SKIP_BITS {
+        let end = (codes.limits[length as usize] >> (16 - SKIP_BITS)) as usize;
+        while at < end {
+            let entry = ac_entry::<false>(length, codes.symbols[index], 0);
+            index += 1;
+            let span = 1 << (SKIP_BITS - length);
+            skips[at..at + span].fill((entry & 63 | advance(entry) << 8) as u16);
+            at += span;
+        }
+    }
+    skips
+}
+
+impl SkipTable {
+    fn new(codes: &Canonical) -> Box<Self> {
+        let single = single_skips(codes);
+        let mut entries = Box::new(SkipTable([NOTHING; SKIPS]));
+        for (i, entry) in entries.0.iter_mut().enumerate() {
+            let (mut length, mut far) = (0, 0);
+            // Coefficients stay below 64 together, so that only an end-of-block leads to 128 and more.
+            while far < END_OF_BLOCK {
+                let next = u32::from(single[(i << length) & (SKIPS - 1)]);
+                let (bits, more) = (next & 0xFF, next >> 8);
+                let fits = more == END_OF_BLOCK || far + more < BAD;
+                if !fits || length + bits > SKIP_BITS {
+                    break;
+                }
+                length += bits;
+                far += more;
+            }
+            if length > 0 {
+                *entry = (length | far << 8) as u16;
+            }
+        }
+        entries
+    }
+
+    /// The entry for the coefficients at the top of `bits`.
+    #[inline(always)]
+    pub(super) fn lookup(&self, bits: u64) -> u32 {
+        u32::from(self.0[(bits >> (64 - SKIP_BITS)) as usize])
+    }
+
+    /// Whether a block that was at an index below 63 ends with an entry that leads to `index`: at its last coefficient,
+    /// or by an end-of-block before it.
+    #[inline(always)]
+    pub(super) fn ends(index: u32) -> bool {
+        index == 63 || index.wrapping_sub(END_OF_BLOCK) < 63
+    }
 }
 
 impl AcTable {
+    /// The table for skipping coefficients.
+    pub(super) fn skipping(&self) -> &SkipTable {
+        self.skip.get_or_init(|| SkipTable::new(&self.codes))
+    }
+}
+
+impl<const RUNS: bool> AcTable<RUNS> {
     /// Refuses impossible code lengths.
     pub(crate) fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
         let codes = Canonical::new(spec)?;
         let mut single = [0; LOOKUP];
         fill(&mut single, &codes, |length, symbol, rest| {
             let size = u32::from(symbol & 15);
-            (length + size <= LOOKUP_BITS).then(|| ac_entry(length, symbol, rest))
+            (length + size <= LOOKUP_BITS).then(|| ac_entry::<RUNS>(length, symbol, rest))
         });
         let fast = std::array::from_fn(|i| with_second(&single, i));
-        Ok(AcTable { fast, codes })
+        Ok(AcTable { fast, codes, skip: OnceCell::new() })
     }
 
     /// The complete entry for the one or two coefficients at the top of `bits`.
     #[inline(always)]
-    pub(super) fn lookup(&self, bits: u64) -> u64 {
+    pub(crate) fn lookup(&self, bits: u64) -> u64 {
         let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
         if entry & 0xFF00 != 0 { entry } else { self.finish(entry as u32, bits) }
     }
@@ -146,14 +230,14 @@ impl AcTable {
         if length == 0 {
             return alone(self.long(bits));
         }
-        alone(ac_entry(length, (entry >> 24) as u8, bits << length))
+        alone(ac_entry::<RUNS>(length, (entry >> 24) as u8, bits << length))
     }
 
     #[cold]
     #[inline(never)]
     fn long(&self, bits: u64) -> u32 {
         match self.codes.decode(bits) {
-            Some((length, symbol)) => ac_entry(length, symbol, bits << length),
+            Some((length, symbol)) => ac_entry::<RUNS>(length, symbol, bits << length),
             None => complete(1, BAD, 0),
         }
     }
@@ -182,16 +266,63 @@ fn with_second(single: &[u32; LOOKUP], i: usize) -> u64 {
 
 /// The complete entry of a code of `length` bits with its magnitude at the top of `rest`.
 #[inline(always)]
-fn ac_entry(length: u32, symbol: u8, rest: u64) -> u32 {
+fn ac_entry<const RUNS: bool>(length: u32, symbol: u8, rest: u64) -> u32 {
     let (run, size) = (u32::from(symbol >> 4), symbol & 15);
     if size == 0 {
-        return complete(length, if run == 15 { 16 } else { END_OF_BLOCK }, 0);
+        let end = if RUNS { END_OF_BLOCK | run } else { END_OF_BLOCK };
+        return complete(length, if run == 15 { 16 } else { end }, 0);
     }
     if size > MAX_AC_SIZE {
         return complete(length, BAD, 0);
     }
     let size = u32::from(size);
     complete(length + size, run + 1, extend(rest, size))
+}
+
+/// A table for scans that refine AC coefficients: entries give the advance over coefficients that are still zero and a
+/// new one of 1 or -1. The bits that refine others lie between codes, so there are no second coefficients.
+pub(crate) struct RefineTable {
+    fast: [u32; LOOKUP],
+    codes: Canonical,
+}
+
+impl RefineTable {
+    /// Refuses impossible code lengths.
+    pub(crate) fn new(spec: &HuffmanSpec) -> Result<Self, NotCovered> {
+        let codes = Canonical::new(spec)?;
+        let mut fast = [0; LOOKUP];
+        fill(&mut fast, &codes, |length, symbol, rest| {
+            (length < LOOKUP_BITS).then(|| refine_entry(length, symbol, rest))
+        });
+        Ok(RefineTable { fast, codes })
+    }
+
+    /// The complete entry for the code at the top of `bits`.
+    #[inline(always)]
+    pub(crate) fn lookup(&self, bits: u64) -> u32 {
+        let entry = self.fast[(bits >> (64 - LOOKUP_BITS)) as usize];
+        if advance(entry) != 0 { entry } else { self.long(bits) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(&self, bits: u64) -> u32 {
+        match self.codes.decode(bits) {
+            Some((length, symbol)) => refine_entry(length, symbol, bits << length),
+            None => complete(1, BAD, 0),
+        }
+    }
+}
+
+#[inline(always)]
+fn refine_entry(length: u32, symbol: u8, rest: u64) -> u32 {
+    // A new coefficient has one bit.
+    if symbol & 15 > 1 { complete(length, BAD, 0) } else { ac_entry::<true>(length, symbol, rest) }
+}
+
+/// Whether the codes form a tree, as they must even in scans that are not needed.
+pub(crate) fn is_tree(spec: &HuffmanSpec) -> bool {
+    Canonical::new(spec).is_ok()
 }
 
 /// A table for differences of DC coefficients.
@@ -262,7 +393,7 @@ mod tests {
         // 0: end of block; 10: run 0, size 3; 110: run 2, size 10; 1110 and 12 more ones before the last: size 1.
         let mut counts = [0; 16];
         (counts[0], counts[1], counts[2], counts[15]) = (1, 1, 1, 1);
-        let table = AcTable::new(&spec(&counts, &[0x00, 0x03, 0x2A, 0x01])).unwrap();
+        let table = <AcTable>::new(&spec(&counts, &[0x00, 0x03, 0x2A, 0x01])).unwrap();
         let at = |bits: u64, count: u32| table.lookup(bits << (64 - count)) as u32;
         assert_eq!(at(0b0, 1), complete(1, END_OF_BLOCK, 0));
         // These are followed by zeros, that is, an end of block.
@@ -276,8 +407,21 @@ mod tests {
     }
 
     #[test]
+    fn progressive_tables_tell_runs_of_blocks() {
+        // 0: new coefficient after one zero; 10: end of 4 to 7 blocks; 110: two bits, which no refinement has.
+        let spec = spec(&[1, 1, 1], &[0x11, 0x20, 0x02]);
+        let (first, refine) = (AcTable::<true>::new(&spec).unwrap(), RefineTable::new(&spec).unwrap());
+        let end = complete(2, END_OF_BLOCK | 2, 0);
+        assert_eq!((first.lookup(0b10 << 62) as u32, refine.lookup(0b10 << 62)), (end, end));
+        assert_eq!(refine.lookup(0b01 << 62), complete(2, 2, 1));
+        assert_eq!(refine.lookup(0), complete(2, 2, -1));
+        assert_eq!(advance(refine.lookup(0b110 << 61)), BAD);
+        assert_eq!(advance(refine.lookup(u64::MAX)), BAD);
+    }
+
+    #[test]
     fn refuses_too_many_codes() {
-        assert!(AcTable::new(&spec(&[3], &[0, 1, 2])).is_err());
+        assert!(<AcTable>::new(&spec(&[3], &[0, 1, 2])).is_err());
         assert!(DcTable::new(&spec(&[0, 1], &[16])).is_err());
     }
 }

@@ -18,19 +18,31 @@ pub(super) type Rows = [__m256i; 8];
 /// The CPU must have AVX2, and `out` must have 8 rows of `run.count * 8` bytes, `stride` apart.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn full(run: &Run<'_>, quant: &Quant, out: &mut [u8], stride: usize) {
-    let to = out.as_mut_ptr();
-    let table = load_table(quant);
-    let mut blocks = run.iter();
+    // SAFETY: `out` has a column of 8 samples in each of 8 rows for every block.
+    unsafe { rest(&mut run.iter(), &load_table(quant), out.as_mut_ptr(), stride) };
+}
+
+/// Transforms all remaining blocks.
+///
+/// # Safety
+/// The CPU must have AVX2, and `to` must be valid for writes of 8 bytes for each block in each of 8 rows, `stride` apart.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn rest<'a>(
+    blocks: &mut impl Iterator<Item = &'a Block>,
+    table: &Rows,
+    to: *mut u8,
+    stride: usize,
+) {
     let mut column = 0;
     while let Some(a) = blocks.next() {
         let Some(b) = blocks.next() else {
-            let samples = pair(a, a, &table);
-            // SAFETY: this block is one of the `count`, so its 8 columns are inside each of the 8 rows.
+            let samples = pair(a, a, table);
+            // SAFETY: this block is one of those, so its 8 columns are inside each of the 8 rows.
             unsafe { store_one(samples, to.add(column), stride) };
             break;
         };
-        let samples = pair(a, b, &table);
-        // SAFETY: both blocks are among the `count`, so their 16 columns are inside each of the 8 rows.
+        let samples = pair(a, b, table);
+        // SAFETY: both blocks are among those, so their 16 columns are inside each of the 8 rows.
         unsafe { store_two(samples, to.add(column), stride) };
         column += 16;
     }

@@ -29,6 +29,8 @@ use std::ops::Range;
 
 use super::SLACK;
 use crate::CpuLevel;
+#[cfg(target_arch = "x86_64")]
+pub(super) use crate::cpu::has_fast_pdep;
 use crate::jpeg::idct::Block;
 
 /// Largest number of bits in the magnitude of an AC coefficient.
@@ -204,22 +206,6 @@ const FULL_ONES: [usize; 4] = {
     }
     ones
 };
-
-/// Whether `pdep` takes one cycle. It does on all CPUs that have it, except AMD's before Zen 3, where it takes up to
-/// 300.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn has_fast_pdep() -> bool {
-    use std::arch::x86_64::__cpuid;
-    use std::sync::OnceLock;
-    static FAST: OnceLock<bool> = OnceLock::new();
-    *FAST.get_or_init(|| {
-        let vendor = __cpuid(0);
-        let family = __cpuid(1).eax;
-        let family = (family >> 8 & 15) + (family >> 20 & 255);
-        let amd = vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
-        !amd || family >= 0x19
-    })
-}
 
 /// The loop over blocks, for kernels with `pdep`; `$narrow` and `$wide` turn bit planes into coefficients.
 #[cfg(target_arch = "x86_64")]
