@@ -11,6 +11,7 @@ __all__ = [
     "Epoch",
     "ImageOps",
     "Loader",
+    "MappedFiles",
     "PackProgress",
     "PackWriter",
     "Rows",
@@ -66,6 +67,12 @@ class Buffer:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
+class MappedFiles:
+    """The mapped files that a column of views lies in."""
+
+    def file(self, number: int) -> Buffer: ...
 
 @final
 class Video:

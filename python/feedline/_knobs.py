@@ -75,6 +75,14 @@ def _sampler(name: str, value: Any) -> Any:
     return value
 
 
+def _read_ahead(name: str, value: Any) -> str | int:
+    if isinstance(value, str):
+        return choice(name, value, ("auto", "off"))
+    if isinstance(value, bool) or value is None:
+        refuse(name, value, "'auto', 'off' or a number of reads from 1 to 1024")
+    return whole(name, value, low=1, high=1024)
+
+
 def _transforms(name: str, value: Any) -> Any:
     if value is None or isinstance(value, Transform):
         return value
@@ -247,6 +255,15 @@ class KnobArguments(TypedDict, total=False):
     prefetch: Annotated[
         int | None, Knob(maybe(partial(whole, low=1, high=4096)), "batches to prepare ahead, in total", default=None)
     ]
+    read_ahead: Annotated[
+        str | int,
+        Knob(
+            _read_ahead,
+            'read before bytes are needed: `"auto"` (remote data; local data while reads wait for storage), `"off"`, '
+            "or how many local reads at once",
+            default="auto",
+        ),
+    ]
     rank: Annotated[
         int | None,
         Knob(maybe(partial(whole, high=2**31)), "number of this process; detected if not given", default=None),
@@ -285,6 +302,14 @@ class KnobArguments(TypedDict, total=False):
     ]
     allow_truncated: Annotated[
         bool, Knob(flag, "decode JPEGs and PNGs that end early as far as they go, as Pillow can", default=False)
+    ]
+    page: Annotated[
+        int,
+        Knob(
+            partial(whole, low=0, high=2**32 - 1),
+            "the page of images and masks with several pages (TIFF), counted from 0",
+            default=0,
+        ),
     ]
     exif_transpose: Annotated[bool, Knob(flag, "rotate images as their EXIF orientation says", default=True)]
     memory_format: Annotated[
@@ -368,6 +393,22 @@ class KnobArguments(TypedDict, total=False):
             partial(choice, allowed=("exact", "fast", "none", "device")),
             '`"exact"` or `"fast"` pixels, `"none"` for the stored bytes, or `"device"` to decode there (nvImageCodec)',
             default="exact",
+        ),
+    ]
+    views: Annotated[
+        bool,
+        Knob(
+            flag,
+            'with `decode="none"`: images and bytes as views into a pack\'s files, of which nothing is read or checked',
+            default=False,
+        ),
+    ]
+    index: Annotated[
+        str,
+        Knob(
+            partial(choice, allowed=("auto", "off", "build")),
+            'seek indexes of JPEGs that are stored without: `"auto"` collects them, `"build"` at once, or `"off"`',
+            default="auto",
         ),
     ]
     max_pixels: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "larger images are bad samples", default=None)]

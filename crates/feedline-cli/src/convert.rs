@@ -1,7 +1,7 @@
 //! `feedline convert`: writes a data set as another system's files.
 
 use feedline::Dataset;
-use feedline::error::shown;
+use feedline::error::redacted;
 use feedline::format::{
     ConvertOptions, ConvertReport, commit_convert_into, convert_into, convert_targets, convert_task_into,
 };
@@ -96,7 +96,7 @@ fn stopped(bar: &Bar, source: &Dataset) -> Failure {
 
 fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mut Output) {
     let mut table = Table::new("l");
-    table.row([args.to.as_str(), &shown(&args.destination)]);
+    table.row([args.to.as_str(), &redacted(&args.destination)]);
     table.row(["samples", &units::count(report.samples)]);
     let size = format!("{} in {}", units::bytes(report.bytes), units::counted(report.shards, "file"));
     table.row(["size", &size]);
@@ -109,7 +109,7 @@ fn summary(report: &ConvertReport, args: &ConvertArgs, seconds: f64, output: &mu
 
 fn document(report: &ConvertReport, source: &Dataset, args: &ConvertArgs, seconds: f64) -> Value {
     json!({
-        "path": shown(&args.destination),
+        "path": redacted(&args.destination),
         "to": args.to,
         "source": source.uri(),
         "source_format": source.format_name(),

@@ -1,10 +1,16 @@
 //! `feedline doctor`: examines the machine and says what limits feedline on it.
 
+use feedline::loader::{StorageProbe, probe_storage};
 use feedline_pixels::{CpuLevel, turbo};
 use serde::Serialize;
 
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
 use crate::report::{Output, Table};
-use crate::{ExitCode, machine, units};
+use crate::{ExitCode, data, machine, units};
+
+/// Number of samples read to try storage.
+const TRIED: u64 = 64;
 
 /// With fewer open files than this, large sets of shards are slow: each read opens its file again.
 const ENOUGH_FILES: u64 = 4096;
@@ -35,18 +41,60 @@ struct Findings {
     huge_pages: Option<String>,
     open_files: Option<u64>,
     open_files_most: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<Storage>,
     advice: Vec<String>,
 }
 
+/// What a few reads of a data set took.
+#[derive(Debug, Serialize)]
+struct Storage {
+    remote: bool,
+    reads: u64,
+    /// Reads that waited; the others found their bytes in memory.
+    waited: u64,
+    bytes: u64,
+    median_seconds: f64,
+}
+
 /// Runs the command.
-pub(crate) fn run(output: &mut Output) -> ExitCode {
+pub(crate) fn run(args: &DoctorArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let mut found = look();
+    if let Some(path) = &args.path {
+        found.storage = Some(try_storage(path, args)?);
+    }
     found.advice = advice(&found);
     output.document(|| serde_json::to_value(&found).expect("findings are plain data"));
     if !output.is_json() {
         show(&found, output);
     }
-    ExitCode::Ok
+    Ok(ExitCode::Ok)
+}
+
+fn try_storage(path: &String, args: &DoctorArgs) -> Result<Storage, Failure> {
+    let dataset = data::open(std::slice::from_ref(path), &args.open)?;
+    let StorageProbe { reads, waited, bytes, median } = probe_storage(&dataset, TRIED)?;
+    let remote = dataset.format().is_remote();
+    Ok(Storage { remote, reads, waited, bytes, median_seconds: median.as_secs_f64() })
+}
+
+/// Whether storage would be the limit of a loader that waits for each read.
+fn on_storage(storage: &Storage) -> Option<String> {
+    let Storage { reads, waited, median_seconds, .. } = storage;
+    if storage.remote {
+        return Some(format!(
+            "the data are remote, {:.1} ms a read: loaders read ahead; cache_dir=... keeps what came",
+            median_seconds * 1e3
+        ));
+    }
+    (waited * 2 >= *reads && *waited > 0).then(|| {
+        format!(
+            "storage is slow or cold: {waited} of {reads} reads waited for it, {:.1} ms in the middle, {:.0} reads/s one after \
+             the other; loaders notice and read ahead (read_ahead='auto'), but what is in memory is faster",
+            median_seconds * 1e3,
+            1.0 / median_seconds.max(1e-9)
+        )
+    })
 }
 
 fn look() -> Findings {
@@ -73,6 +121,7 @@ fn look() -> Findings {
         huge_pages: machine::huge_pages(),
         open_files,
         open_files_most,
+        storage: None,
         advice: Vec::new(),
     }
 }
@@ -116,6 +165,7 @@ fn advice(found: &Findings) -> Vec<String> {
     if found.huge_pages.as_deref() == Some("never") {
         say("huge pages are switched off; 'echo madvise > /sys/kernel/mm/transparent_hugepage/enabled' lets large batches use them".to_owned());
     }
+    advice.extend(found.storage.as_ref().and_then(on_storage));
     advice
 }
 
@@ -159,6 +209,15 @@ fn show(found: &Findings, output: &mut Output) {
         "open files",
         &format!("{} (at most {})", limit(found.open_files), limit(found.open_files_most)),
     ]);
+    if let Some(storage) = &found.storage {
+        let words = format!(
+            "{} reads, {} waited, {:.2} ms in the middle",
+            storage.reads,
+            storage.waited,
+            storage.median_seconds * 1e3
+        );
+        table.row(["storage", &words]);
+    }
     output.table(&table);
     output.line("");
     if found.advice.is_empty() {

@@ -1,4 +1,4 @@
-//! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `view`, `verify`, `bench`, `cache`, `doctor` and `demo`.
+//! The `feedline` command: `pack`, `convert`, `merge`, `inspect`, `view`, `verify`, `index`, `bench`, `cache`, `doctor` and `demo`.
 //!
 //! [`run`] is the whole interface: the binary calls it, and so does `python -m feedline`. One implementation, one help
 //! text. Standard output is for data (tables, or one JSON document with `--json`); messages and progress go to standard
@@ -14,6 +14,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod help;
+mod index;
 mod inspect;
 mod interrupt;
 mod machine;
@@ -103,9 +104,10 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<ExitCode, Failure>
         Command::Merge(args) => merge::run(args, output),
         Command::Inspect(args) => inspect::run(args, output),
         Command::Verify(args) => verify::run(args, output),
+        Command::Index(args) => index::run(args, output),
         Command::Bench(args) => bench::run(args, output),
         Command::Cache(args) => cache::run(args, output),
-        Command::Doctor(_) => Ok(doctor::run(output)),
+        Command::Doctor(args) => doctor::run(args, output),
         Command::Demo(args) => demo::run(args, output),
         Command::View(args) => view::run(args, output),
         Command::Completions(args) => Ok(help::completions(args.shell)),

@@ -8,7 +8,7 @@ use crate::args::PackArgs;
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::{Output, Table};
-use crate::{ExitCode, data, units};
+use crate::{ExitCode, data, pack, units};
 
 /// The shares, if `--split` has any; otherwise it names a part of the source.
 pub(crate) fn shares(args: &PackArgs) -> Result<Option<Vec<(String, f64)>>, Failure> {
@@ -50,9 +50,9 @@ pub(crate) fn run(
         bar.clear();
         let report = result?;
         let samples = units::counted(report.samples, "sample");
-        table.row([name.as_str(), &samples, &units::bytes(report.bytes), &feedline::error::shown(&path)]);
+        table.row([name.as_str(), &samples, &units::bytes(report.bytes), &feedline::error::redacted(&path)]);
         let document = json!({
-            "path": feedline::error::shown(&path), "samples": report.samples, "parts": report.parts,
+            "path": feedline::error::redacted(&path), "samples": report.samples, "parts": report.parts,
             "bytes": report.bytes, "fingerprint": report.fingerprint.to_hex(),
             "skipped_count": report.skipped_count,
         });
@@ -60,6 +60,7 @@ pub(crate) fn run(
     }
     output.document(|| json!({ "splits": documents }));
     if !args.quiet {
+        pack::tell_of_progressive(options);
         output.table(&table);
     }
     Ok(ExitCode::Ok)

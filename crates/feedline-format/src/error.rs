@@ -6,7 +6,7 @@ mod secret;
 use std::fmt;
 use std::sync::Arc;
 
-pub use secret::shown;
+pub use secret::redacted;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -215,7 +215,7 @@ impl Error {
     /// A failed system call at a place.
     pub fn storage(action: &'static str, location: Location, source: std::io::Error) -> Self {
         let words = source.to_string();
-        let source = match shown(&words) {
+        let source = match redacted(&words) {
             std::borrow::Cow::Borrowed(_) => source,
             std::borrow::Cow::Owned(words) => std::io::Error::new(source.kind(), words),
         };
@@ -342,7 +342,7 @@ impl Error {
 
 fn without_secrets(text: impl Into<String>) -> String {
     let text = text.into();
-    match shown(&text) {
+    match redacted(&text) {
         std::borrow::Cow::Borrowed(_) => text,
         std::borrow::Cow::Owned(without) => without,
     }

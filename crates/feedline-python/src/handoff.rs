@@ -9,7 +9,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use feedline::batch::Slab;
+use feedline::batch::{Slab, ViewFiles};
 use feedline::{Column, DType};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -22,6 +22,23 @@ use crate::pinned::TensorBlock;
 enum Owner {
     Slab(Arc<Slab>),
     Offsets(Arc<[i64]>),
+    /// One of the files that views lie in.
+    Mapped(Arc<ViewFiles>, usize),
+}
+
+/// The mapped files that a column of views lies in.
+#[pyclass(module = "feedline._feedline", frozen)]
+#[derive(Debug)]
+pub(crate) struct MappedFiles(pub(crate) Arc<ViewFiles>);
+
+#[pymethods]
+impl MappedFiles {
+    /// The bytes of file `number`, which a row of a batch lies in.
+    fn file(&self, number: usize) -> PyResult<Buffer> {
+        let bytes = self.0.file(number).ok_or_else(|| PyValueError::new_err("no row lies in this file"))?;
+        let shape = vec![bytes.len() as i64];
+        Ok(Buffer { owner: Owner::Mapped(self.0.clone(), number), dtype: DType::U8, shape })
+    }
 }
 
 /// One array's memory, exported by `__array_interface__` and `__dlpack__`.
@@ -50,6 +67,10 @@ impl Buffer {
         match &self.owner {
             Owner::Slab(slab) => slab.address().cast(),
             Owner::Offsets(offsets) => offsets.as_ptr().cast_mut().cast(),
+            // Mapped privately: what Python writes there changes nothing else.
+            Owner::Mapped(files, number) => {
+                files.file(*number).map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut().cast())
+            }
         }
     }
 }

@@ -35,6 +35,7 @@ fn _feedline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::PyLoader>()?;
     module.add_class::<loader::PyEpoch>()?;
     module.add_class::<handoff::Buffer>()?;
+    module.add_class::<handoff::MappedFiles>()?;
     module.add_class::<ops::PyImageOps>()?;
     module.add_class::<pack::PyPackWriter>()?;
     module.add_class::<rows::PyRows>()?;

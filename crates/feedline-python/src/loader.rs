@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use feedline::loader::{Next, Spare, Stats};
+use feedline::loader::{Next, Stats, Substitutes};
 use feedline::order::State;
 use feedline::{Batch, Epoch, Loader, LoaderOptions, Sampler};
 use feedline_view::{Live, Server, Site};
@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::dataset::{PyDataset, eights};
 use crate::error::{OrRaise, describe, raise};
-use crate::handoff::Buffer;
+use crate::handoff::{Buffer, MappedFiles};
 use crate::pinned::PythonMemory;
 use crate::wait::{LISTEN_EVERY, interruptible};
 
@@ -232,7 +232,7 @@ impl PyLoader {
 #[pyclass(name = "Epoch", module = "feedline._feedline", frozen)]
 pub(crate) struct PyEpoch {
     epoch: Mutex<Epoch>,
-    spare: Spare,
+    spare: Substitutes,
     timeout: Option<Duration>,
 }
 
@@ -242,7 +242,8 @@ impl PyEpoch {
         self.lock().len() as usize
     }
 
-    /// The next batch as (rows, [(name, meaning, elements, offsets, shapes)]), or `None` at the end.
+    /// The next batch as (rows, [(name, meaning, elements, offsets, shapes)]), or `None` at the end. Of views, `elements` are
+    /// file, start and length of each row, and `offsets` are the files.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let begun = Instant::now();
         loop {
@@ -297,6 +298,12 @@ fn hand_over<'py>(py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyTuple
     let columns = PyList::empty(py);
     for column in batch.columns() {
         let meaning = column.meaning.name();
+        if let Some(files) = column.view_files() {
+            let (places, files) = (Buffer::of_column(column), MappedFiles(files.clone()));
+            let (places, files) = (Bound::new(py, places)?, Bound::new(py, files)?);
+            columns.append((&column.name, "views", places, files, py.None()))?;
+            continue;
+        }
         let offsets = column.offsets().map(|o| Bound::new(py, Buffer::of_offsets(o))).transpose()?;
         let shapes = shapes(py, batch.rows(), column)?;
         columns.append((

@@ -13,8 +13,8 @@ use crate::render::{
 use crate::sample::ImageMeta;
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::{
-    BatchTransform, Boxes, Deed, ImagePlan, MixKey, Mover, Params, Program, SampleKey, Transform, finish,
-    read_boxes, write_box,
+    BatchTransform, Boxes, ImagePlan, MixAction, MixKey, Mover, Params, Program, SampleKey, Transform,
+    finish, read_boxes, write_box,
 };
 
 /// A checked list of transforms, to be applied to one image at a time. Scratch memory is reused.
@@ -400,15 +400,15 @@ pub fn draw_mixed(
     let size = Size::new(width, height);
     let mixed = |position: &u64| {
         let &MixFrom { seed, epoch, global_batch, .. } = from;
-        match op.deed(MixKey { seed, epoch, position: *position, global_batch, place }) {
-            Deed::Nothing => Ok(Mixed { own: 1.0, cut: None }),
-            Deed::Blend { own } => Ok(Mixed { own, cut: None }),
-            Deed::Cut(cut) => {
+        match op.action(MixKey { seed, epoch, position: *position, global_batch, place }) {
+            MixAction::Nothing => Ok(Mixed { own: 1.0, cut: None }),
+            MixAction::Blend { own } => Ok(Mixed { own, cut: None }),
+            MixAction::Cut(cut) => {
                 let region = cut.region(size);
                 let at = [region.x, region.y, region.width, region.height];
                 Ok(Mixed { own: cut.own(size), cut: Some(at) })
             }
-            Deed::Mosaic { .. } | Deed::Paste { .. } => Err(named("only available in the engine")),
+            MixAction::Mosaic { .. } | MixAction::Paste { .. } => Err(named("only available in the engine")),
         }
     };
     from.positions.iter().map(mixed).collect()

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use feedline_pixels::{
     Codec, Decoder, Filter, Finish, Geometry, ImageRef, Mode, Number, PixelLayout, Region, Renderer, Size,
@@ -102,6 +103,8 @@ impl PackSettings {
                 longer_side: self.longer_side,
                 quality: self.quality,
                 baseline: self.baseline,
+                progressive: AtomicU64::new(0),
+                rewritten: AtomicU64::new(0),
             }),
         };
         Ok(PackOptions {
@@ -287,6 +290,10 @@ impl ImageEncoder for Checked {
     fn growth(&self) -> f64 {
         self.encoder.growth()
     }
+
+    fn met(&self) -> Vec<(&'static str, u64)> {
+        self.encoder.met()
+    }
 }
 
 fn check_image(input: &ImageInput<'_>, check: PackCheck) -> feedline_pixels::Result<()> {
@@ -310,6 +317,9 @@ struct Encoder {
     longer_side: Option<u32>,
     quality: Option<u8>,
     baseline: bool,
+    /// Number of progressive JPEGs that were stored as they are, and that were rewritten.
+    progressive: AtomicU64,
+    rewritten: AtomicU64,
 }
 
 impl ImageEncoder for Encoder {
@@ -346,6 +356,11 @@ impl ImageEncoder for Encoder {
     fn growth(&self) -> f64 {
         self.image.growth()
     }
+
+    fn met(&self) -> Vec<(&'static str, u64)> {
+        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![("progressive", number(&self.progressive)), ("rewritten", number(&self.rewritten))]
+    }
 }
 
 impl Encoder {
@@ -364,13 +379,13 @@ impl Encoder {
         if out.meta.encoding != ImageEncoding::Jpeg {
             return Ok(());
         }
-        if self.baseline
-            && out.bytes.is_none()
-            && jpeg::probe(input.bytes).is_ok_and(|header| header.progressive)
-        {
+        let progressive =
+            out.bytes.is_none() && jpeg::probe(input.bytes).is_ok_and(|header| header.progressive);
+        if self.baseline && progressive {
             // A damaged file cannot be rewritten; it is stored unchanged.
             out.bytes = turbo::to_baseline(input.bytes, MAX_PIXELS).ok();
         }
+        let rewritten = progressive && out.bytes.is_some();
         let bytes = out.bytes.as_deref().unwrap_or(input.bytes);
         // JPEGs whose coefficients cannot be stored (CMYK, 12 bits) are stored unchanged.
         let coefficients = match self.image {
@@ -383,7 +398,9 @@ impl Encoder {
             out.meta.encoding = self.image;
         } else {
             out.index = scratch.jpeg.build_index(bytes).unwrap_or_default();
+            self.progressive.fetch_add(u64::from(progressive && !rewritten), Ordering::Relaxed);
         }
+        self.rewritten.fetch_add(u64::from(rewritten), Ordering::Relaxed);
         Ok(())
     }
 

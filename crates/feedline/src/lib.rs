@@ -87,5 +87,5 @@ pub use field::{DType, Kind};
 pub use format::pack;
 pub use loader::{Epoch, Loader};
 pub use owned::Sample;
-pub use spec::{DecodeMode, LoaderOptions, OnError, Sampler, Shuffle};
+pub use spec::{DecodeMode, IndexMode, LoaderOptions, OnError, ReadAhead, Sampler, Shuffle};
 pub use transform::Transform;

@@ -18,6 +18,9 @@ use crate::transform::{BatchTransform, Target, Transform};
 /// `u64`.
 const MOST_RANKS: u64 = 1 << 32;
 
+/// Largest number of local reads at once; each has a thread.
+const MOST_READS: u32 = 1024;
+
 /// Order of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,6 +34,52 @@ pub enum Shuffle {
     /// Quasi-random: shuffles blocks of neighbours, and the samples inside a window of blocks. Reads storage in large
     /// pieces.
     Block,
+}
+
+/// Whether bytes are read before they are needed. As JSON: `"auto"`, `"off"` or a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ReadAheadJson", into = "ReadAheadJson")]
+pub enum ReadAhead {
+    /// Remote data always; local data while reads make their threads wait for storage.
+    #[default]
+    Auto,
+    /// Never: every worker waits for its own reads.
+    Off,
+    /// Always; so many reads of local data may wait for storage at once.
+    Reads(u32),
+}
+
+/// [`ReadAhead`] as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ReadAheadJson {
+    Named(String),
+    Reads(u32),
+}
+
+impl TryFrom<ReadAheadJson> for ReadAhead {
+    type Error = String;
+
+    fn try_from(json: ReadAheadJson) -> std::result::Result<Self, String> {
+        match json {
+            ReadAheadJson::Named(name) if name == "auto" => Ok(ReadAhead::Auto),
+            ReadAheadJson::Named(name) if name == "off" => Ok(ReadAhead::Off),
+            ReadAheadJson::Named(name) => {
+                Err(format!("read_ahead: '{name}' is not one of auto, off or a number"))
+            }
+            ReadAheadJson::Reads(count) => Ok(ReadAhead::Reads(count)),
+        }
+    }
+}
+
+impl From<ReadAhead> for ReadAheadJson {
+    fn from(ahead: ReadAhead) -> Self {
+        match ahead {
+            ReadAhead::Auto => ReadAheadJson::Named("auto".to_owned()),
+            ReadAhead::Off => ReadAheadJson::Named("off".to_owned()),
+            ReadAhead::Reads(count) => ReadAheadJson::Reads(count),
+        }
+    }
 }
 
 /// Which samples an epoch has, in which order, beyond [`Shuffle`].
@@ -182,6 +231,19 @@ pub enum DecodeMode {
     None,
 }
 
+/// Whether JPEGs that are stored without a seek index get one, which is kept in the user's cache folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexMode {
+    /// Checkpoints are collected from the rows that are decoded anyway, and used from the next decode on.
+    #[default]
+    Auto,
+    /// None are used or collected.
+    Off,
+    /// Every image is indexed to its end when it is first decoded: that costs more once.
+    Build,
+}
+
 /// What to store for a number that is missing in a sample, in fields that may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -281,6 +343,8 @@ pub struct LoaderOptions {
     pub num_workers: usize,
     /// Number of batches to prepare ahead of the consumer; `None` lets feedline choose.
     pub prefetch: Option<usize>,
+    /// Whether bytes are read before they are needed.
+    pub read_ahead: ReadAhead,
     /// Rank of this process, below `world_size`.
     pub rank: u64,
     /// Number of processes that share each epoch.
@@ -297,10 +361,17 @@ pub struct LoaderOptions {
     pub background: Option<[u8; 3]>,
     /// Whether JPEGs and PNGs that end early are decoded as far as they go, as with Pillow's `LOAD_TRUNCATED_IMAGES`.
     pub allow_truncated: bool,
+    /// The page of images and masks with several pages (TIFF), counted from 0.
+    pub page: u32,
     /// Order of image dimensions.
     pub memory_format: MemoryFormat,
     /// How images are decoded.
     pub decode: DecodeMode,
+    /// With [`DecodeMode::None`]: images and bytes as views into a pack's mapped files, of which nothing is read or
+    /// checked. A file that is truncated meanwhile ends the process.
+    pub views: bool,
+    /// Whether JPEGs that are stored without a seek index get one. Never changes the content of batches.
+    pub index: IndexMode,
     /// What to store for numbers that are missing in a sample.
     pub missing: OnMissing,
     /// What to do with a bad sample.
@@ -337,6 +408,7 @@ impl Default for LoaderOptions {
             fields: None,
             num_workers: 0,
             prefetch: None,
+            read_ahead: ReadAhead::Auto,
             rank: 0,
             world_size: 1,
             dtype: DType::F32,
@@ -345,9 +417,12 @@ impl Default for LoaderOptions {
             exif_transpose: true,
             background: None,
             allow_truncated: false,
+            page: 0,
             memory_format: MemoryFormat::ChannelsFirst,
             missing: OnMissing::Mask,
             decode: DecodeMode::Exact,
+            views: false,
+            index: IndexMode::Auto,
             on_error: OnError::Raise,
             max_errors: None,
             timeout: None,
@@ -398,6 +473,8 @@ setters! {
     with_num_workers: num_workers = usize;
     /// Number of batches to prepare ahead of the consumer.
     with_prefetch: prefetch = usize;
+    /// Whether bytes are read before they are needed.
+    with_read_ahead: read_ahead = ReadAhead;
     /// Element type of image tensors.
     with_dtype: dtype = DType;
     /// Whether images are rotated as their EXIF orientation says.
@@ -406,12 +483,18 @@ setters! {
     with_background: background = [u8; 3];
     /// Whether JPEGs and PNGs that end early are decoded as far as they go.
     with_allow_truncated: allow_truncated = bool;
+    /// The page of images and masks with several pages (TIFF), counted from 0.
+    with_page: page = u32;
     /// Order of image dimensions.
     with_memory_format: memory_format = MemoryFormat;
     /// What to store for numbers that are missing in a sample.
     with_missing: missing = OnMissing;
     /// How images are decoded.
     with_decode: decode = DecodeMode;
+    /// Whether undecoded values are views into mapped files.
+    with_file_views: views = bool;
+    /// Whether JPEGs that are stored without a seek index get one.
+    with_index: index = IndexMode;
     /// What to do with a bad sample.
     with_on_error: on_error = OnError;
     /// Largest number of bad samples.
@@ -510,6 +593,14 @@ impl LoaderOptions {
         if self.prefetch == Some(0) || self.prefetch.is_some_and(|p| p > 4096) {
             return bad("prefetch", "must be between 1 and 4096".to_owned());
         }
+        if let ReadAhead::Reads(count) = self.read_ahead
+            && !(1..=MOST_READS).contains(&count)
+        {
+            return bad(
+                "read_ahead",
+                format!("{count} is not between 1 and {MOST_READS}; 'off' reads nothing ahead"),
+            );
+        }
         if self.num_workers > 4096 {
             return bad("num_workers", format!("{} threads are too many", self.num_workers));
         }
@@ -525,12 +616,16 @@ impl LoaderOptions {
         if !(1..=1 << 16).contains(&self.repeats) {
             return bad("repeats", format!("{} is not between 1 and 65536", self.repeats));
         }
+        if self.views && self.decode != DecodeMode::None {
+            return bad("views", "only for the stored bytes: say decode='none' as well".to_owned());
+        }
         if self.decode == DecodeMode::None {
             let colours = [
                 ("mode", !self.modes.is_empty()),
                 ("background", self.background.is_some()),
                 ("exif_transpose", !self.exif_transpose),
                 ("allow_truncated", self.allow_truncated),
+                ("page", self.page != 0),
             ];
             if let Some((knob, _)) = colours.iter().find(|(_, given)| *given) {
                 return bad(knob, "images are not decoded (decode='none')".to_owned());
@@ -586,6 +681,18 @@ mod tests {
     }
 
     #[test]
+    fn read_ahead_is_a_word_or_a_number() {
+        for (ahead, text) in
+            [(ReadAhead::Auto, "\"auto\""), (ReadAhead::Off, "\"off\""), (ReadAhead::Reads(7), "7")]
+        {
+            assert_eq!(serde_json::to_string(&ahead).unwrap(), text);
+            assert_eq!(serde_json::from_str::<ReadAhead>(text).unwrap(), ahead);
+        }
+        let message = LoaderOptions::from_json(r#"{"read_ahead": "on"}"#).unwrap_err().to_string();
+        assert!(message.contains("'on' is not one of auto, off"), "{message}");
+    }
+
+    #[test]
     fn unknown_settings_are_refused_by_name() {
         let message = LoaderOptions::from_json(r#"{"batchsize": 3}"#).unwrap_err().to_string();
         assert!(message.contains("batchsize") && message.contains("batch_size"), "{message}");
@@ -616,8 +723,11 @@ mod tests {
             (base().with_rank(2, 2), "rank"),
             (base().with_rank(0, 1 << 61), "world_size"),
             (base().with_prefetch(0), "prefetch"),
+            (base().with_read_ahead(ReadAhead::Reads(0)), "read_ahead"),
+            (base().with_read_ahead(ReadAhead::Reads(5000)), "read_ahead"),
             (base().with_timeout(-1.0), "timeout"),
             (base().with_max_errors(3), "max_errors"),
+            (base().with_file_views(true), "views"),
             (base().with_sampler(vec![0].into()).with_shuffle(Shuffle::Full), "sampler"),
         ] {
             let message = bad.check().unwrap_err().to_string();

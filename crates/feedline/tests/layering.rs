@@ -49,10 +49,11 @@ const KERNELS: Table = &[
     ("sharpen", &["colour", "cpu", "view"]),
     ("histogram", &["colour", "cpu", "point", "view"]),
     ("blur", &["cpu", "room", "view"]),
-    ("jpeg", &["cpu", "geometry", "turbo", "view"]),
+    ("exif", &["orient"]),
+    ("jpeg", &["cpu", "exif", "geometry", "orient", "turbo", "view"]),
     ("dct", &["cpu", "jpeg", "room", "turbo", "view"]),
     ("yuv", &["cpu", "jpeg", "view"]),
-    ("decode", &["jpeg", "orient", "room", "turbo", "view"]),
+    ("decode", &["exif", "jpeg", "orient", "room", "turbo", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
     (
         "nearest",

@@ -77,26 +77,26 @@ struct Drawing {
 
 impl Drawing {
     fn new(number: u64, class: usize) -> Self {
-        let mut dice = Dice(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Generator(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // About the sizes of photographs scaled down for training: the longer side is 320 to 640 pixels.
-        let (long, ratio) = (320.0 + 320.0 * dice.roll(), 0.6 + 0.4 * dice.roll());
+        let (long, ratio) = (320.0 + 320.0 * random.roll(), 0.6 + 0.4 * random.roll());
         let (a, b) = (long as u32, (long * ratio) as u32);
-        let size = if dice.roll() < 0.7 { Size::new(a, b) } else { Size::new(b, a) };
-        let angle = dice.roll() * std::f32::consts::TAU;
+        let size = if random.roll() < 0.7 { Size::new(a, b) } else { Size::new(b, a) };
+        let angle = random.roll() * std::f32::consts::TAU;
         Drawing {
             class,
             size,
-            sky: dice.colour(),
-            ground: dice.colour(),
-            ink: dice.colour(),
-            centre: (size.width as f32 * dice.roll(), size.height as f32 * dice.roll()),
-            period: 18.0 + 60.0 * dice.roll(),
+            sky: random.colour(),
+            ground: random.colour(),
+            ink: random.colour(),
+            centre: (size.width as f32 * random.roll(), size.height as f32 * random.roll()),
+            period: 18.0 + 60.0 * random.roll(),
             turn: (angle.cos(), angle.sin()),
         }
     }
 
     fn pixels(&self) -> Vec<u8> {
-        let mut grain = Dice(u64::from(self.size.width) << 32 | u64::from(self.size.height) | 1);
+        let mut grain = Generator(u64::from(self.size.width) << 32 | u64::from(self.size.height) | 1);
         let mut pixels = Vec::with_capacity(self.size.width as usize * self.size.height as usize * 3);
         for y in 0..self.size.height {
             for x in 0..self.size.width {
@@ -131,9 +131,9 @@ impl Drawing {
 }
 
 /// Pseudo-random numbers (xorshift64*), the same everywhere.
-struct Dice(u64);
+struct Generator(u64);
 
-impl Dice {
+impl Generator {
     /// A number in [0, 1).
     fn roll(&mut self) -> f32 {
         self.0 ^= self.0 >> 12;

@@ -1,6 +1,6 @@
 //! `feedline doctor`.
 
-use crate::kit::{command, finish, run};
+use crate::kit::{Place, command, finish, run, text};
 
 #[test]
 fn tells_about_the_machine() {
@@ -16,6 +16,23 @@ fn tells_about_the_machine() {
     ] {
         assert!(shown.contains(word), "'{word}' is not in: {shown}");
     }
+}
+
+#[test]
+fn storage_is_tried() {
+    let place = Place::new();
+    let images = place.pictures(30);
+    let path = text(&images);
+    let document = run(&["doctor", path, "--json"]).success().json();
+    let storage = &document["storage"];
+    assert_eq!(
+        (storage["reads"].as_u64(), storage["remote"].as_bool()),
+        (Some(30), Some(false)),
+        "{document}"
+    );
+    assert!(storage["median_seconds"].as_f64().unwrap() > 0.0 && storage["bytes"].as_u64().unwrap() > 0);
+    assert!(run(&["doctor", path]).success().stdout().contains("30 reads,"));
+    run(&["doctor", "/no/such/folder"]).fails(1, &["/no/such/folder"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod cache;
 mod convert;
 mod demo;
 mod doctor;
+mod index;
 mod inspect;
 mod kit;
 mod pack;

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use feedline_pixels::Size;
+use feedline_pixels::turbo::{self, Encoding};
+
 use crate::kit::{Place, command, finish, picture, run, text};
 
 /// All files of a folder with their bytes, by name.
@@ -39,6 +42,24 @@ fn json_is_one_document() {
         run(&["pack", text(&pictures), text(&pack), "--part-bytes", "8K", "--json"]).success().json();
     assert_eq!((&document["samples"], &document["skipped_count"]), (&20.into(), &0.into()));
     assert!(document["parts"].as_u64().unwrap() > 1);
+}
+
+#[test]
+fn progressive_files_are_counted_and_can_be_rewritten() {
+    let place = Place::new();
+    let pictures = place.pictures(4);
+    let size = Size::new(60, 40);
+    let encoding = Encoding { progressive: true, ..Encoding::baseline(size, 3, 85, (2, 2)) };
+    let pixels: Vec<u8> = (0..60 * 40 * 3).map(|n: u32| (n * n / 77) as u8).collect();
+    fs::write(pictures.join("cat/p.jpg"), turbo::encode(&pixels, &encoding).unwrap()).unwrap();
+    let (kept, written) = (place.path("kept"), place.path("written"));
+    let finished = run(&["pack", text(&pictures), text(&kept), "--json"]).success();
+    assert_eq!((&finished.json()["progressive"], &finished.json()["rewritten"]), (&1.into(), &0.into()));
+    let hint = finished.stderr();
+    assert!(hint.contains("1 progressive JPEG stored unchanged") && hint.contains("--baseline"), "{hint}");
+    let finished = run(&["pack", text(&pictures), text(&written), "--json", "--baseline"]).success();
+    assert_eq!((&finished.json()["progressive"], &finished.json()["rewritten"]), (&0.into(), &1.into()));
+    assert!(finished.stderr().contains("rewritten as baseline"), "{}", finished.stderr());
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn ends(c: char) -> bool {
 }
 
 /// Returns the text without the secrets of the addresses in it.
-pub fn shown(text: &str) -> Cow<'_, str> {
+pub fn redacted(text: &str) -> Cow<'_, str> {
     let suspicious = |word: &str| text.contains(word);
     if !["://", "=", "earer ", "asic "].iter().any(|word| suspicious(word)) {
         return Cow::Borrowed(text);
@@ -123,7 +123,7 @@ mod tests {
             ("/data/sig=5/token=7", "/data/sig=5/token=7"),
             ("plain", "plain"),
         ] {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(redacted(text), expected, "{text}");
         }
     }
 }

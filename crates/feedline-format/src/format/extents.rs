@@ -33,8 +33,8 @@ pub trait Extents {
             .any(|number| self.object(number).is_some_and(|(source, _)| source.is_remote()))
     }
 
-    /// Reads, many at a time, the indexes that [`extents`](Self::extents) of these samples needs. Only called for
-    /// remote data, where each index would otherwise take a round trip of its own.
+    /// Reads, many at a time, the indexes that [`extents`](Self::extents) of these samples needs. Called
+    /// before bytes are read ahead, where each index would otherwise take a round trip of its own.
     fn prepare(&self, _samples: &[u64]) {}
 
     /// Adds the bytes that `read` will need to `out`, for prefetching. Adds nothing if there is no plan; they are

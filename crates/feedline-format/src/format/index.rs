@@ -1,7 +1,7 @@
 //! [`Index`]: what a data set knows about its samples without reading them.
 
 use crate::error::{Error, Location, Result};
-use crate::sample::{DType, ImageMeta};
+use crate::sample::{DType, Extent, ImageMeta};
 
 /// Lengths, sizes of images and small numbers. With them, undecoded batches are laid out beforehand and filled
 /// without an extra copy.
@@ -23,6 +23,12 @@ pub trait Index {
     fn read_bytes(&self, sample: u64, field: usize, _into: &mut [u8]) -> Result<()> {
         let place = Location::default().with_sample(sample);
         Err(Error::data(place, format!("field {field} cannot be read in place")))
+    }
+
+    /// Where the bytes of an image or bytes field lie, as they are, in one object: empty if the sample has no value, `None`
+    /// if they are not stored like that. Nothing of them is read or checked.
+    fn stored_at(&self, _sample: u64, _field: usize) -> Result<Option<Extent>> {
+        Ok(None)
     }
 
     /// What is known about an image field without reading the sample.

@@ -18,6 +18,7 @@ mod arrow;
 #[cfg(feature = "beton")]
 mod beton;
 mod bounds;
+mod checkpoints;
 #[cfg(feature = "arrow-columns")]
 mod columns;
 #[cfg(test)]
@@ -81,6 +82,7 @@ use crate::error::{DataCause, Error, Location, Result};
 use crate::sample::{DType, FieldSet, Fingerprint, Kind, SampleBuffer, Schema};
 use crate::source::{Destination, Source, Storage, Target, open_sink, staging_folder};
 
+pub use checkpoints::Checkpoints;
 pub use convert::{ConvertOptions, ConvertReport, Task, convert, convert_targets};
 pub use extents::Extents;
 pub use index::Index;

@@ -3,7 +3,7 @@
 //! is handled here.
 
 use std::cell::RefCell;
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{memory, remote};
 
@@ -11,6 +11,21 @@ use super::{memory, remote};
 struct Held {
     _memory: memory::Guard,
     _runtime: MutexGuard<'static, ()>,
+    _starting: MutexGuard<'static, ()>,
+}
+
+/// Held while a thread starts, and while the process forks.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Starts a thread, but not while another thread forks: glibc frees the thread-local memory of a reused stack outside of
+/// its own locks, so a child of that moment would free the same memory again when it starts a thread.
+pub fn start_thread<T>(start: impl FnOnce() -> T) -> T {
+    let _starting = hold_starts();
+    start()
+}
+
+fn hold_starts() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
@@ -21,7 +36,7 @@ thread_local! {
 /// To be called by the thread that forks, before it does. Waits until no other thread is changing shared state.
 pub fn before_fork() {
     // Always in this order, to avoid a deadlock.
-    let held = Held { _memory: memory::hold(), _runtime: remote::hold() };
+    let held = Held { _memory: memory::hold(), _runtime: remote::hold(), _starting: hold_starts() };
     HELD.with(|place| *place.borrow_mut() = Some(held));
 }
 

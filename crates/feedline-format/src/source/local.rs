@@ -7,16 +7,23 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::ahead::{AheadRead, Identity, Stage};
 use super::{
-    Entry, FolderListing, FolderVersion, Held, Listing, Object, Source, changed, past_end, room_for, to_usize,
+    Entry, FolderListing, FolderVersion, Held, Listing, MappedFile, Object, Seen, Source, changed, past_end,
+    room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
+
+/// Largest read ahead: long enough that a slow disk's or server's first byte does not matter, short enough that several
+/// are under way at once.
+const LARGEST_AHEAD: u64 = 2 << 20;
 
 /// A folder of the local file system (or a single file's folder).
 #[derive(Debug)]
 pub struct LocalSource {
     root: PathBuf,
     uri: String,
+    stage: Arc<Stage>,
 }
 
 impl LocalSource {
@@ -24,7 +31,12 @@ impl LocalSource {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let uri = root.display().to_string();
-        LocalSource { root, uri }
+        LocalSource { root, uri, stage: Arc::default() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -130,7 +142,7 @@ fn keeps_folder_times(_: &Path) -> bool {
 type FolderId = (u64, u64);
 
 /// Modification time in nanoseconds, which tells whether a file has changed.
-fn version(meta: &fs::Metadata) -> u64 {
+pub(super) fn version(meta: &fs::Metadata) -> u64 {
     (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64)
 }
 
@@ -193,10 +205,28 @@ impl Source for LocalSource {
         }
         Ok(Arc::new(LocalObject {
             file,
-            size: meta.len(),
-            version: version(&meta),
+            identity: Identity::of(&meta),
             path: path.display().to_string(),
+            name: name.to_owned(),
+            stage: self.stage.clone(),
         }))
+    }
+
+    fn largest_request(&self) -> u64 {
+        LARGEST_AHEAD
+    }
+
+    fn read_ahead(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<AheadRead> {
+        self.stage.plan(name, self.path(name), range, seen)
+    }
+
+    fn map(&self, name: &str, seen: Option<Seen>) -> Result<MappedFile> {
+        let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
+        let meta = file.metadata().map_err(|e| self.fail("opening", name, e))?;
+        if let Some(seen) = seen.filter(|seen| !Identity::of(&meta).agrees(*seen)) {
+            return Err(changed(Location::new(self.path(name).display().to_string()), seen.size, meta.len()));
+        }
+        MappedFile::new(&file).map_err(|e| self.fail("mapping", name, e))
     }
 
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
@@ -207,6 +237,11 @@ impl Source for LocalSource {
     }
 
     fn read_unchanged(&self, name: &str, expected: u64, into: &mut [u8]) -> Result<()> {
+        let length = into.len() as u64;
+        let unchanged = |found: &Identity| found.size == length && found.version == expected;
+        if self.stage.serve(name, &(0..length), unchanged, into)? {
+            return Ok(());
+        }
         let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
         let meta = file.metadata().map_err(|e| self.fail("reading", name, e))?;
         if meta.len() != into.len() as u64 || version(&meta) != expected {
@@ -229,35 +264,40 @@ fn is_folder(entry: &fs::DirEntry) -> bool {
 #[derive(Debug)]
 struct LocalObject {
     file: File,
-    size: u64,
-    version: u64,
+    identity: Identity,
     path: String,
+    /// Its name in the source.
+    name: String,
+    stage: Arc<Stage>,
 }
 
 impl LocalObject {
     fn check(&self, range: &Range<u64>) -> Result<()> {
-        if range.start <= range.end && range.end <= self.size {
+        if range.start <= range.end && range.end <= self.identity.size {
             return Ok(());
         }
-        Err(past_end(Location::new(&self.path), range, self.size))
+        Err(past_end(Location::new(&self.path), range, self.identity.size))
     }
 }
 
 impl Object for LocalObject {
     fn size(&self) -> u64 {
-        self.size
+        self.identity.size
     }
 
     fn version(&self) -> u64 {
-        self.version
+        self.identity.version
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(into.len() as u64);
         self.check(&range)?;
+        if self.stage.serve(&self.name, &range, |found| *found == self.identity, into)? {
+            return Ok(());
+        }
         self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
             // The file shrank after it was opened.
-            io::ErrorKind::UnexpectedEof => past_end(Location::new(&self.path), &range, self.size),
+            io::ErrorKind::UnexpectedEof => past_end(Location::new(&self.path), &range, self.identity.size),
             _ => Error::storage("reading", Location::new(&self.path).with_offset(offset), error),
         })
     }

@@ -1,9 +1,9 @@
 //! Mapped files, for saved indexes that many processes share through the page cache.
 //!
-//! Only feedline's own files are mapped: it writes an index under a temporary name, renames it and never writes it
+//! Without being asked, only feedline's own files are mapped: it writes an index under a temporary name, renames it and never writes it
 //! again. Other files, including indexes of other libraries, are read. If somebody truncates a mapped file during
 //! training, SIGBUS ends the process; a read just returns an error. `pread` into a worker's buffer costs about 2 % of
-//! decoding a sample.
+//! decoding a sample. Views of packs ([`MappedFile`]) are for users who ask for them.
 
 #![expect(
     unsafe_code,
@@ -25,6 +25,33 @@ const MAP_AT_LEAST: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: memmap2::Mmap,
+}
+
+/// A whole file, mapped because a user asked for views of it.
+///
+/// The mapping is private: what is written into it by mistake changes neither the file nor other mappings.
+#[derive(Debug)]
+pub struct MappedFile {
+    map: memmap2::MmapMut,
+}
+
+impl MappedFile {
+    pub(super) fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: the user accepted that the bytes change if the file does, and that the process ends if it is truncated.
+        let map = unsafe { memmap2::MmapOptions::new().no_reserve_swap().map_copy(file)? };
+        Ok(MappedFile { map })
+    }
+
+    /// Where the mapping begins.
+    pub fn address(&self) -> *const u8 {
+        self.map.as_ptr()
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
 }
 
 /// Maps or reads `range` of a file that feedline itself renamed into place and never writes again.

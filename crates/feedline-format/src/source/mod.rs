@@ -7,6 +7,7 @@
 //! threads at once. No read has a side effect that another read could see. A source knows nothing about samples or
 //! formats.
 
+mod ahead;
 mod cache;
 #[cfg(feature = "remote")]
 mod cells;
@@ -33,11 +34,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Location, Result};
 
+pub use ahead::AheadRead;
 pub use cache::{CacheReport, CachedEntry, CachedSource, DiskCache};
 pub(crate) use file_lock::LockedFile;
-pub use fork::{after_fork, before_fork};
+pub use fork::{after_fork, before_fork, start_thread};
 pub use local::LocalSource;
 pub use memory::MemorySource;
+pub use mmap::MappedFile;
 pub(crate) use mmap::{Mapping, hold_own};
 pub use private::is_own;
 #[cfg(feature = "remote")]
@@ -46,7 +49,6 @@ pub use remote::RemoteSource;
 pub(crate) use sink::FolderSink;
 pub use sink::{Destination, Sink};
 pub(crate) use sink::{open_sink, staging_folder};
-#[cfg(feature = "remote")]
 pub(crate) use traffic::add_wait;
 pub use traffic::{Traffic, take_waited};
 pub(crate) use uri::folder_at;
@@ -172,6 +174,12 @@ pub trait Source: Send + Sync + Debug {
         None
     }
 
+    /// Plans a read of a local file for a thread of the caller's to do, so that whoever needs the bytes does not wait for
+    /// storage. `seen` as for [`prefetch`](Self::prefetch). `None` if there is nothing to gain.
+    fn read_ahead(&self, _name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<AheadRead> {
+        None
+    }
+
     /// Runs `job` in the background beside the prefetches of this source, unless the ticket is dropped before it
     /// begins. `None` if there is nothing to gain; the job is then not run.
     fn background(&self, _job: Box<dyn FnOnce() + Send>) -> Option<Ticket> {
@@ -192,6 +200,14 @@ pub trait Source: Send + Sync + Debug {
     /// `None` if it is unknown, or may stay the same when the folder changes.
     fn folder_version(&self, _folder: &str) -> Option<FolderVersion> {
         None
+    }
+
+    /// Maps a whole object into memory, of the length that it had when the data set was opened.
+    ///
+    /// A file that is truncated while it is mapped ends the process (SIGBUS), and one that is written shows its new bytes:
+    /// only for users who asked for it.
+    fn map(&self, name: &str, _seen: Option<Seen>) -> Result<MappedFile> {
+        Err(Error::data(Location::new(self.uri()).with_shard(name), "only local files can be mapped"))
     }
 
     /// Opens one object.

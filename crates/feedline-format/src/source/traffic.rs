@@ -39,12 +39,11 @@ thread_local! {
 }
 
 /// Notes that this thread waited for bytes.
-#[cfg(any(test, feature = "remote"))]
 pub(crate) fn add_wait(time: Duration) {
     WAITED.set(WAITED.get() + time);
 }
 
-/// How long this thread waited for bytes from a network since it was last asked.
+/// How long this thread waited for bytes that others fetch since it was last asked.
 pub fn take_waited() -> Duration {
     WAITED.take()
 }

@@ -284,6 +284,13 @@ async function openSheet(index, push = true) {
   facts(found);
 }
 
+// Opens the chosen cell; its row may be on the way still.
+async function openHere() {
+  const at = grid.here;
+  for (let tries = 0; tries < 200 && !grid.rows.has(at); tries += 1) await new Promise((done) => setTimeout(done, 50));
+  if (grid.rows.has(at) && grid.here === at) openSheet(grid.rows.get(at).index);
+}
+
 function closeSheet() {
   $("sheet").close();
 }
@@ -659,7 +666,7 @@ function keys(event) {
   else if (/^[1-5]$/.test(event.key) && available()[event.key - 1]) go(available()[event.key - 1]);
   else if (state.page !== "grid") return;
   else if (event.key in moves) move(moves[event.key]);
-  else if (event.key === "Enter" && grid.rows.has(grid.here)) openSheet(grid.rows.get(grid.here).index);
+  else if (event.key === "Enter") openHere();
   else if (event.key === "g") $("jump").select();
   else if (event.key === "+" || event.key === "-") { $("zoom").value = state.zoom + (event.key === "+" ? 32 : -32); $("zoom").dispatchEvent(new Event("input")); }
   else if (event.key === "a" && grid.rows.has(grid.here)) { state.index = grid.rows.get(grid.here).index; augment(); }

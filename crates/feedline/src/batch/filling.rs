@@ -59,7 +59,7 @@ enum FillingColumn {
 pub(crate) struct RowState {
     done: bool,
     failures: Vec<Error>,
-    /// One per `Pieces` column, in column order; empty vectors elsewhere.
+    /// One per column, used by `Pieces` columns; none if no column is ragged.
     pieces: Vec<Vec<u8>>,
     shapes: Vec<Shape>,
 }
@@ -94,7 +94,7 @@ impl Filling {
     ) -> Result<Self> {
         let rows = samples.len();
         let column = |(at, spec): (usize, &ColumnSpec)| match (&spec.layout, planned(at)) {
-            (Layout::Dense { .. }, _) => {
+            (Layout::Dense { .. } | Layout::Views { .. }, _) => {
                 let row_bytes = spec.row_bytes();
                 let memory = pool.lend(rows.saturating_mul(row_bytes))?;
                 Ok(FillingColumn::Dense { memory, row_bytes })
@@ -107,9 +107,12 @@ impl Filling {
             (Layout::Ragged { .. }, None) => Ok(FillingColumn::Pieces),
         };
         let columns = specs.iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        // Rows of equal length need neither; empty vectors cost nothing.
+        let ragged = specs.iter().any(|spec| matches!(spec.layout, Layout::Ragged { .. }));
+        let count = if ragged { columns.len() } else { 0 };
         let state = || RowState {
-            pieces: columns.iter().map(|_| Vec::new()).collect(),
-            shapes: vec![Shape::default(); columns.len()],
+            pieces: vec![Vec::new(); count],
+            shapes: vec![Shape::default(); count],
             ..RowState::default()
         };
         let rows = (0..rows).map(|_| UnsafeCell::new(state())).collect();
@@ -237,6 +240,27 @@ impl RowMut<'_> {
         (room, &mut self.state.shapes[column])
     }
 
+    /// Whether the row's value in a ragged column was planned with this length.
+    pub(crate) fn is_planned(&self, column: usize, length: usize) -> bool {
+        matches!(&self.filling.columns[column], FillingColumn::Planned { offsets, .. }
+            if offset_range(offsets, self.row).len() == length)
+    }
+
+    /// Destination of a value of this length. One that is not as long as planned (a substitute, an image that is not
+    /// what its store says) gets memory of its own.
+    pub(crate) fn ragged_of(&mut self, column: usize, length: usize) -> (Room<'_>, &mut Shape) {
+        let loose = matches!(self.filling.columns[column], FillingColumn::Planned { .. })
+            && !self.is_planned(column, length);
+        if loose {
+            return (Room::Free(&mut self.state.pieces[column]), &mut self.state.shapes[column]);
+        }
+        if self.is_planned(column, length) {
+            // An earlier try may have left one.
+            self.state.pieces[column] = Vec::new();
+        }
+        self.ragged(column)
+    }
+
     /// Notes that a sample failed. The row stays empty unless a later try succeeds.
     pub(crate) fn failed(&mut self, error: Error) {
         self.state.failures.push(error);
@@ -289,6 +313,17 @@ fn seal_column(
             }
             Column::dense(spec, memory, kept.len())
         }
+        FillingColumn::Planned { memory, offsets }
+            if kept.iter().any(|row| !states[*row].pieces[at].is_empty()) =>
+        {
+            let planned = |row: usize| &memory.bytes()[offset_range(&offsets, row)];
+            let own = |row: &usize| match &states[*row].pieces[at] {
+                piece if piece.is_empty() => planned(*row),
+                piece => &piece[..],
+            };
+            let (memory, offsets) = joined(|| kept.iter().map(own), pool)?;
+            Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
+        }
         FillingColumn::Planned { mut memory, offsets } => {
             let ranges = || kept.iter().map(|row| offset_range(&offsets, *row));
             if !all {
@@ -298,18 +333,23 @@ fn seal_column(
             Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
         }
         FillingColumn::Pieces => {
-            let pieces = || kept.iter().map(|row| &states[*row].pieces[at]);
-            let offsets = running_sum(pieces().map(|p| p.len() as u64));
-            let mut memory = pool.lend(*offsets.last().expect("there is always a first offset") as usize)?;
-            let mut rest = memory.bytes_mut();
-            for piece in pieces() {
-                let (room, after) = rest.split_at_mut(piece.len());
-                room.copy_from_slice(piece);
-                rest = after;
-            }
+            let (memory, offsets) = joined(|| kept.iter().map(|row| &states[*row].pieces[at][..]), pool)?;
             Column::ragged(spec, memory, offsets, shapes(at, spec, kept, states))
         }
     })
+}
+
+/// Copies values one after the other into one slab; returns it with their offsets.
+fn joined<'a, I: Iterator<Item = &'a [u8]>>(values: impl Fn() -> I, pool: &Pool) -> Result<(Slab, Vec<i64>)> {
+    let offsets = running_sum(values().map(|value| value.len() as u64));
+    let mut memory = pool.lend(*offsets.last().expect("there is always a first offset") as usize)?;
+    let mut rest = memory.bytes_mut();
+    for value in values() {
+        let (room, after) = rest.split_at_mut(value.len());
+        room.copy_from_slice(value);
+        rest = after;
+    }
+    Ok((memory, offsets))
 }
 
 /// Moves the kept ranges together, in place. They ascend, so no range is overwritten before it is moved.

@@ -19,11 +19,11 @@ use crate::error::{Error, Result};
 /// Lends memory and takes it back. Clones share the same memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    home: Arc<Home>,
+    state: Arc<PoolState>,
 }
 
 #[derive(Debug)]
-struct Home {
+struct PoolState {
     /// Idle allocations, the most recently used last: it is the most likely to be still in the CPU cache.
     idle: Mutex<Vec<Allocation>>,
     /// Largest number of idle allocations; further ones are freed.
@@ -64,7 +64,7 @@ impl Pool {
     pub(crate) fn with_memory(keep: usize, most_bytes: u64, memory: Option<Arc<dyn BatchMemory>>) -> Self {
         let keep = if memory.is_some() { 0 } else { keep };
         Pool {
-            home: Arc::new(Home {
+            state: Arc::new(PoolState {
                 idle: Mutex::new(Vec::new()),
                 keep,
                 most_bytes,
@@ -80,30 +80,30 @@ impl Pool {
 
     /// Lends `length` bytes of unspecified content. Never waits: if everything is lent out, it allocates.
     pub(crate) fn lend(&self, length: usize) -> Result<Slab> {
-        let found = self.home.take_idle(length);
-        let counter = if found.is_some() { &self.home.reused } else { &self.home.fresh };
+        let found = self.state.take_idle(length);
+        let counter = if found.is_some() { &self.state.reused } else { &self.state.fresh };
         counter.fetch_add(1, Ordering::Relaxed);
-        let allocation = found.map_or_else(|| self.home.allocate(length), Ok);
+        let allocation = found.map_or_else(|| self.state.allocate(length), Ok);
         let starved = |purpose: String| Error::out_of_memory(length as u64, purpose);
         let allocation = allocation.map_err(starved)?;
-        let lent = self.home.lent_bytes.fetch_add(allocation.capacity() as u64, Ordering::Relaxed);
-        self.home.peak_bytes.fetch_max(lent + allocation.capacity() as u64, Ordering::Relaxed);
-        Ok(Slab { allocation: Some(allocation), length, home: self.home.clone() })
+        let lent = self.state.lent_bytes.fetch_add(allocation.capacity() as u64, Ordering::Relaxed);
+        self.state.peak_bytes.fetch_max(lent + allocation.capacity() as u64, Ordering::Relaxed);
+        Ok(Slab { allocation: Some(allocation), length, state: self.state.clone() })
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let home = &self.home;
+        let state = &self.state;
         PoolStats {
-            fresh: load(&home.fresh),
-            reused: load(&home.reused),
-            lent_bytes: load(&home.lent_bytes),
-            peak_bytes: load(&home.peak_bytes),
+            fresh: load(&state.fresh),
+            reused: load(&state.reused),
+            lent_bytes: load(&state.lent_bytes),
+            peak_bytes: load(&state.peak_bytes),
         }
     }
 }
 
-impl Home {
+impl PoolState {
     fn take_idle(&self, length: usize) -> Option<Allocation> {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The tightest fit that wastes at most half: batches differ in size, and a small loan must not use up a big
@@ -164,7 +164,7 @@ impl Home {
 pub struct Slab {
     allocation: Option<Allocation>,
     length: usize,
-    home: Arc<Home>,
+    state: Arc<PoolState>,
 }
 
 impl Slab {
@@ -220,7 +220,7 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
-            self.home.take_back(allocation);
+            self.state.take_back(allocation);
         }
     }
 }
@@ -232,10 +232,10 @@ mod tests {
     #[test]
     fn after_a_fork_memory_is_freed_without_the_lock() {
         let mut pool = Pool::new(4, u64::MAX);
-        Arc::get_mut(&mut pool.home).expect("not shared yet").process = 0;
+        Arc::get_mut(&mut pool.state).expect("not shared yet").process = 0;
         let slab = pool.lend(100).unwrap();
         // A lock that a worker thread of the parent held when it forked.
-        let held = pool.home.idle.lock().unwrap();
+        let held = pool.state.idle.lock().unwrap();
         drop(slab);
         assert!(held.is_empty());
     }
@@ -264,7 +264,7 @@ mod tests {
         }
         drop(held);
         assert_eq!(pool.stats().lent_bytes, 0);
-        assert_eq!(pool.home.idle.lock().unwrap().len(), 2);
+        assert_eq!(pool.state.idle.lock().unwrap().len(), 2);
     }
 
     #[test]
@@ -279,14 +279,14 @@ mod tests {
     fn idle_memory_makes_way_within_the_limit() {
         let pool = Pool::new(8, 30_000);
         drop([pool.lend(10_000).unwrap(), pool.lend(10_000).unwrap()]);
-        assert_eq!(pool.home.idle.lock().unwrap().len(), 2);
+        assert_eq!(pool.state.idle.lock().unwrap().len(), 2);
         let big = pool.lend(25_000).unwrap();
-        assert_eq!(pool.home.idle.lock().unwrap().len(), 0);
+        assert_eq!(pool.state.idle.lock().unwrap().len(), 0);
         let small = pool.lend(10_000).unwrap();
         drop(small);
-        assert_eq!(pool.home.idle.lock().unwrap().len(), 0, "25,000 and 10,000 are more than the limit");
+        assert_eq!(pool.state.idle.lock().unwrap().len(), 0, "25,000 and 10,000 are more than the limit");
         drop(big);
-        assert_eq!(pool.home.idle.lock().unwrap().len(), 1);
+        assert_eq!(pool.state.idle.lock().unwrap().len(), 1);
     }
 
     #[test]

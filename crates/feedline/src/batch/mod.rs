@@ -11,6 +11,7 @@ mod filling;
 mod memory;
 mod ring;
 mod sync;
+mod views;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) use filling::{Filling, Room, RowMut, Sealed, Shape};
 pub(crate) use memory::Pool;
 pub use memory::{PoolStats, Slab};
 pub(crate) use ring::{Claim, Ring, Take};
+pub use views::{MappedBytes, ViewFiles};
 
 /// How a column's rows are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,11 @@ pub enum Layout {
     Ragged {
         /// Whether each row also has a shape of its own.
         shaped: bool,
+    },
+    /// Rows are bytes in mapped files; the column is `[rows, 3]`: file, start and length.
+    Views {
+        /// The files.
+        files: Arc<ViewFiles>,
     },
 }
 
@@ -63,12 +70,19 @@ impl ColumnSpec {
         ColumnSpec { name: name.into(), dtype, layout: Layout::Ragged { shaped }, meaning }
     }
 
-    /// Bytes of one row, if dense; 0 otherwise.
+    /// Bytes of one row, if all have as many; 0 otherwise.
     pub fn row_bytes(&self) -> usize {
         match &self.layout {
             Layout::Dense { shape } => shape.iter().product::<u64>() as usize * self.dtype.size(),
+            Layout::Views { .. } => views::PLACE * 8,
             Layout::Ragged { .. } => 0,
         }
+    }
+
+    /// Creates a column of views.
+    pub(crate) fn views(name: impl Into<String>, files: Arc<ViewFiles>) -> Self {
+        let (layout, meaning) = (Layout::Views { files }, Meaning::Bytes);
+        ColumnSpec { name: name.into(), dtype: DType::I64, layout, meaning }
     }
 }
 
@@ -116,11 +130,19 @@ pub struct Column {
     memory: Arc<Slab>,
     offsets: Option<Arc<[i64]>>,
     shapes: Option<Arc<[Shape]>>,
+    files: Option<Arc<ViewFiles>>,
 }
 
 impl Column {
     fn dense(spec: &ColumnSpec, memory: Slab, rows: usize) -> Self {
-        let Layout::Dense { shape: row } = &spec.layout else { unreachable!("a dense spec") };
+        let row = match &spec.layout {
+            Layout::Dense { shape } => shape,
+            Layout::Views { files } => {
+                let shape = vec![rows as u64, views::PLACE as u64];
+                return Column { shape, files: Some(files.clone()), ..Column::new(spec, memory, None, None) };
+            }
+            Layout::Ragged { .. } => unreachable!("a spec of equal rows"),
+        };
         let shape = std::iter::once(rows as u64).chain(row.iter().copied()).collect();
         Column { shape, ..Column::new(spec, memory, None, None) }
     }
@@ -139,10 +161,16 @@ impl Column {
         shapes: Option<Arc<[Shape]>>,
     ) -> Self {
         let (name, dtype, meaning) = (spec.name.clone(), spec.dtype, spec.meaning);
-        Column { name, dtype, meaning, shape: Vec::new(), memory: Arc::new(memory), offsets, shapes }
+        let (shape, files) = (Vec::new(), None);
+        Column { name, dtype, meaning, shape, memory: Arc::new(memory), offsets, shapes, files }
     }
 
-    /// The elements, little-endian.
+    /// The files that rows lie in, if they are views.
+    pub fn view_files(&self) -> Option<&Arc<ViewFiles>> {
+        self.files.as_ref()
+    }
+
+    /// The elements, little-endian. Of views: file, start and length of each row.
     pub fn bytes(&self) -> &[u8] {
         let elements: u64 = self.shape.iter().product();
         &self.memory.bytes()[..elements as usize * self.dtype.size()]
@@ -165,6 +193,10 @@ impl Column {
 
     /// The bytes of row `row`.
     pub fn row(&self, row: usize) -> &[u8] {
+        if let Some(files) = &self.files {
+            let [file, start, length] = views::place(self.bytes(), row);
+            return &files.file(file).expect("mapped when the row was made")[start..start + length];
+        }
         let size = self.dtype.size();
         if let Some(offsets) = &self.offsets {
             return &self.bytes()[offsets[row] as usize * size..offsets[row + 1] as usize * size];
@@ -270,6 +302,28 @@ mod tests {
         let sealed = broken.into_sealed();
         assert!(sealed.batch.is_none() && sealed.lost == 3);
         assert!(matches!(sealed.failures[..], [(0, Error::OutOfMemory { .. })]));
+    }
+
+    #[test]
+    fn values_that_are_not_as_long_as_planned_have_their_own_place() {
+        let (pool, specs) = (Pool::new(8, u64::MAX), specs());
+        let planned = |column| (column == 1).then(|| vec![2, 3, 4]);
+        let mut filling = Filling::new(0, vec![0, 1, 2], &specs, &pool, planned).unwrap();
+        let claim = Claim { batch: 0, row: 0, rows: 3 };
+        for (mut row, lengths) in filling.rows(&claim).zip([&[2][..], &[5], &[1, 4]]) {
+            for &length in lengths {
+                let fill = b'a' + length as u8;
+                match row.ragged_of(1, length).0 {
+                    Room::Planned(room) => room.fill(fill),
+                    Room::Free(room) => *room = vec![fill; length],
+                }
+            }
+            row.done();
+        }
+        filling.seal(&specs, &pool);
+        let batch = filling.into_sealed().batch.unwrap();
+        let text = batch.column("text").unwrap();
+        assert_eq!([text.row(0), text.row(1), text.row(2)], [&b"cc"[..], b"fffff", b"eeee"]);
     }
 
     #[test]

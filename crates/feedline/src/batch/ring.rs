@@ -26,11 +26,15 @@ use std::time::{Duration, Instant};
 
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell};
 
+/// Alone in its cache lines (processors fetch them in pairs): what all threads write must not slow down what they only read.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// Cells for batches in flight. `T` is a batch while it is filled.
 pub(crate) struct Ring<T> {
     cells: Box<[Cell<T>]>,
     /// The next unclaimed group, counted over all batches.
-    next: AtomicU64,
+    next: Apart<AtomicU64>,
     rows_per_batch: u64,
     total_rows: u64,
     /// Rows that are claimed together.
@@ -42,6 +46,8 @@ pub(crate) struct Ring<T> {
     for_consumer: Condvar,
 }
 
+/// Aligned so that no two batches in flight share a cache line.
+#[repr(align(128))]
 struct Cell<T> {
     /// Number of the open batch plus one; 0 if none is open.
     opened: AtomicU64,
@@ -98,7 +104,7 @@ impl<T> Ring<T> {
         };
         Ring {
             cells: (0..depth).map(|_| cell()).collect(),
-            next: AtomicU64::new(0),
+            next: Apart(AtomicU64::new(0)),
             rows_per_batch,
             total_rows,
             group,
@@ -126,7 +132,7 @@ impl<T> Ring<T> {
     /// Claims the next group, or returns `None` when all are claimed.
     pub(crate) fn claim(&self) -> Option<Claim> {
         // Relaxed: the ticket orders nothing; the payload is published through `opened`.
-        let first = self.next.fetch_add(1, Ordering::Relaxed).saturating_mul(self.group);
+        let first = self.next.0.fetch_add(1, Ordering::Relaxed).saturating_mul(self.group);
         if first >= self.total_rows {
             return None;
         }

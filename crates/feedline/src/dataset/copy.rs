@@ -20,7 +20,7 @@ use crate::format::{
     Copied, EncodedImage, Format, ImageEncoder, ImageInput, LocalCopy, PackOptions, Progress, pack,
 };
 use crate::sample::ImageMeta;
-use crate::source::is_own;
+use crate::source::{is_own, start_thread};
 
 /// How often a process checks whether another process has finished the pack.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -178,8 +178,7 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
         }
     };
     let thread = std::thread::Builder::new().name("feedline-packing".to_owned());
-    thread
-        .spawn(run)
+    start_thread(|| thread.spawn(run))
         .map(drop)
         .map_err(|e| Error::option("cached", format!("the system refused a thread to pack with: {e}")))
 }
@@ -263,6 +262,10 @@ impl ImageEncoder for Forgiving {
 
     fn growth(&self) -> f64 {
         self.0.growth()
+    }
+
+    fn met(&self) -> Vec<(&'static str, u64)> {
+        self.0.met()
     }
 }
 

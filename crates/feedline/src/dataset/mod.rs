@@ -7,17 +7,18 @@ mod join;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use copy::CopyStatus;
 
-use crate::error::{DataCause, Error, Location, Result, shown};
+use crate::error::{DataCause, Error, Location, Result, redacted};
 use crate::field::{ImageEncoding, Role};
 pub(crate) use crate::format::Windows;
 use crate::format::{self, Format, ReadingOptions, Renamed, Rows, Selected, Windowed};
+pub(crate) use crate::format::{Checkpoints, Progress};
 use crate::owned::{OwnedValue, Sample};
 use crate::sample::{FieldSet, FieldSpec, Fingerprint, MAX_FIELDS, NoRoom, SampleBuffer, Schema};
 use crate::source::{Storage, Target, absolute, pieces, resolve, split_joined};
@@ -156,7 +157,7 @@ impl std::fmt::Debug for DatasetSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             DatasetSpec::Open { uris, format, fingerprint, .. } => {
-                write!(f, "Open({}, {format}, {fingerprint})", shown(&uris.join(", ")))
+                write!(f, "Open({}, {format}, {fingerprint})", redacted(&uris.join(", ")))
             }
             DatasetSpec::Select { of, indices } => write!(f, "Select({of:?}, {} samples)", indices.len()),
             DatasetSpec::Concat { pieces, .. } => f.debug_tuple("Concat").field(pieces).finish(),
@@ -167,6 +168,29 @@ impl std::fmt::Debug for DatasetSpec {
 }
 
 impl DatasetSpec {
+    /// Folder of saved indexes, if it is not the user's cache folder.
+    fn index_dir(&self) -> Option<&Path> {
+        match self {
+            DatasetSpec::Open { reading, .. } | DatasetSpec::Rows { reading, .. } => {
+                reading.index_dir.as_deref()
+            }
+            DatasetSpec::Select { of, .. } | DatasetSpec::Cached { of, .. } => of.index_dir(),
+            DatasetSpec::Concat { pieces, .. } => pieces.first()?.index_dir(),
+        }
+    }
+
+    /// Describes where the data are, whatever part of them is selected. `None` for data that have no address.
+    fn place(&self) -> Option<String> {
+        match self {
+            DatasetSpec::Open { uris, .. } => Some(uris.join("\n")),
+            DatasetSpec::Rows { .. } => None,
+            DatasetSpec::Select { of, .. } | DatasetSpec::Cached { of, .. } => of.place(),
+            DatasetSpec::Concat { pieces, .. } => {
+                pieces.iter().map(DatasetSpec::place).collect::<Option<Vec<_>>>().map(|all| all.join("\n"))
+            }
+        }
+    }
+
     /// Opens the described data set; an error if the data have changed.
     pub fn open(&self) -> Result<Dataset> {
         match self {
@@ -261,7 +285,7 @@ impl Dataset {
             return Dataset::join(&pieces.iter().map(open).collect::<Result<Vec<_>>>()?);
         }
         let options = &options.rooted();
-        let uri = shown(&uris.join(", ")).into_owned();
+        let uri = redacted(&uris.join(", ")).into_owned();
         let open = || {
             let target = resolve(&uris, &options.storage_of(&uris))?;
             open_format(&target, options, &uri).map(|formats| (target, formats))
@@ -392,6 +416,14 @@ impl Dataset {
         let place = || self.format.locate(sample).seen_as(sample);
         let mut sample = Sample::from_buffer(self.schema(), &buffer, place)?;
         Ok(sample.fields.swap_remove(field).1)
+    }
+
+    /// The store for seek indexes of this data set's images. Its entries are found by the images' bytes; one store per
+    /// place only keeps stores small.
+    pub(crate) fn checkpoints(&self) -> Checkpoints {
+        let place = self.spec().and_then(DatasetSpec::place);
+        let key = place.unwrap_or_else(|| self.fingerprint().to_hex());
+        Checkpoints::open(self.spec().and_then(DatasetSpec::index_dir), &key)
     }
 
     /// Selects these samples, in this order.

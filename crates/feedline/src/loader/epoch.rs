@@ -8,7 +8,7 @@ use super::faults;
 use super::stats::Delivery;
 use super::worker_threads::WorkerThreads;
 use super::workers::EpochRun;
-use super::{Course, Prefetch, Ring, Running, Shared};
+use super::{Course, Means, Prefetch, Ring, Running, Shared};
 use crate::batch::{Batch, Budget, Sealed, Take};
 use crate::error::{Error, Result};
 use crate::order::{Batches, Identity, Order, State};
@@ -187,7 +187,7 @@ impl Epoch {
         Error::Timeout { seconds, doing }
     }
 
-    /// Largest number of bytes held at once for reads ahead; 0 for local data.
+    /// Largest number of bytes held at once for reads ahead.
     pub fn read_ahead_peak_bytes(&self) -> u64 {
         self.run.ahead.as_ref().map_or(0, Prefetch::peak_bytes)
     }
@@ -245,6 +245,7 @@ impl Epoch {
         let threads = self.threads().take();
         if let Some(threads) = threads {
             self.shared.release(threads);
+            self.shared.save_checkpoints();
         }
     }
 }
@@ -280,6 +281,10 @@ fn start_run(
     batches: Batches,
 ) -> Result<(Arc<EpochRun>, SharedThreads)> {
     shared.check_process()?;
+    if let Some(checkpoints) = &shared.checkpoints {
+        // Other processes may have saved some.
+        checkpoints.refresh();
+    }
     let plan = &shared.plan.at_epoch(&shared.dataset, epoch)?;
     let setting = shared.tune();
     let threads = shared.threads()?;
@@ -293,16 +298,18 @@ fn start_run(
         batches: batches.clone(),
         given_up: given_up.clone(),
     };
+    let means = Means { bytes: plan.ahead_bytes(), workers: setting.threads, switch: shared.ahead.clone() };
     let run = Arc::new(EpochRun {
         dataset: shared.dataset.clone(),
         plan: plan.clone(),
         pool: shared.pool.clone(),
-        ring: Ring::new(setting.depth, largest, count * largest, plan.mix.group),
+        ring: Ring::new(setting.depth, largest, count * largest, plan.rows_at_once(largest)),
         budget: Budget::new(plan.ragged_budget()),
         order,
         batches,
         epoch,
-        ahead: Prefetch::start(course, plan.ahead_bytes()),
+        ahead: Prefetch::start(course, means),
+        checkpoints: shared.checkpoints.clone(),
         given_up,
         loader_begun: shared.totals.begun,
     });

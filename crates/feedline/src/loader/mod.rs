@@ -11,12 +11,14 @@ mod faults;
 mod machine;
 mod mix;
 mod plan;
+mod seek;
 mod sequence;
 mod spare;
 mod stats;
 mod targets;
 mod tune;
 mod video;
+mod views;
 mod windows;
 mod worker_threads;
 mod workers;
@@ -25,11 +27,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::batch::{BatchMemory, ColumnSpec, Pool, Ring};
-use crate::dataset::Dataset;
+use crate::dataset::{Checkpoints, Dataset};
 use crate::error::{Error, Result};
 use crate::field::Kind;
 use crate::order::{BadSamples, Batches, Identity, Order, State};
-use crate::read::{Course, Prefetch};
+use crate::read::{Course, Means, Prefetch, Switch};
 use crate::source::{Source, Traffic};
 use crate::spec::{DecodeMode, LoaderOptions, OnError};
 use faults::Faults;
@@ -39,11 +41,15 @@ use tune::{Limits, Seen, Setting};
 use worker_threads::{Leaving, WorkerThreads};
 use workers::EpochRun;
 
+pub use crate::read::{StorageProbe, probe_storage};
 pub use epoch::{Epoch, Next};
 pub use plan::usable_cores;
+pub use seek::{IndexReport, build_indexes};
 pub use sequence::mix;
-pub use spare::Spare;
-pub use stats::{Bound, CoreStats, MemoryStats, Moment, QueueStats, RankStats, StageSeconds, Stats, Stored};
+pub use spare::Substitutes;
+pub use stats::{
+    AheadStats, Bound, CoreStats, MemoryStats, Moment, QueueStats, RankStats, StageSeconds, Stats, Stored,
+};
 
 /// How long [`Loader::close`] waits for threads that are making a sample. The largest image decodes faster; a thread
 /// that takes longer is stuck.
@@ -72,7 +78,11 @@ struct Shared {
     dataset: Dataset,
     plan: Arc<Plan>,
     pool: Pool,
+    /// Seek indexes of images that are stored without.
+    checkpoints: Option<Arc<Checkpoints>>,
     totals: Totals,
+    /// Whether local data are read ahead.
+    ahead: Arc<Switch>,
     state: Mutex<Crews>,
     process: u32,
 }
@@ -112,6 +122,7 @@ impl Loader {
     ) -> Result<Self> {
         let (dataset, options) = windows::cut(dataset, options)?;
         let plan = Arc::new(Plan::new(&dataset, options)?);
+        plan.check_read_ahead(&dataset)?;
         // Errors of later epochs are reported now.
         for epoch in plan.changes() {
             plan.at_epoch(&dataset, epoch)?;
@@ -119,10 +130,14 @@ impl Loader {
         // What the ring, the user and the seal step can use at once, per column; more is freed when it is returned.
         let idle = (plan.depth + 3) * plan.columns.len();
         let pool = Pool::with_memory(idle, plan.options.memory_budget.unwrap_or(u64::MAX), memory);
+        let ahead = Arc::new(Switch::new(plan.options.read_ahead));
+        let checkpoints = seek::store(&dataset, &plan).map(Arc::new);
         let shared = Shared {
             dataset,
             plan,
+            ahead,
             pool,
+            checkpoints,
             totals: Totals::default(),
             state: Mutex::default(),
             process: std::process::id(),
@@ -333,6 +348,7 @@ impl Shared {
             stored: self.stored(),
             storage,
             warnings,
+            ahead: AheadStats::of(&self.ahead),
         })
     }
 

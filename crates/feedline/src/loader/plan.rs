@@ -8,7 +8,7 @@ use super::audio::{self, AudioPlan};
 use super::mix::MixPlan;
 use super::targets::{self, TargetPlan};
 use super::video::{self, VideoPlan};
-use super::{machine, sequence, windows};
+use super::{MOST_OBJECTS, machine, sequence, views, windows};
 use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::field::{Carrier, Meaning, MemoryFormat};
 use crate::order::{Batches, Identity, Order, Sequence, digest};
 use crate::render::{ValueForm, not_for_numbers};
 use crate::sample::{DType, FieldSet, FieldSpec, Kind, SampleBuffer, Value};
-use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing, Sampler};
+use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions, OnError, OnMissing, ReadAhead, Sampler};
 use crate::transform::ops::{Grayscale, TokenWindow};
 use crate::transform::{BatchTransform, ImagePlan, Like, Transform};
 
@@ -42,12 +42,15 @@ pub(crate) enum Output {
     Valid { field: usize },
     /// Text, JSON, bytes, or an undecoded image. `direct`: read straight into the batch if lengths are known.
     Bytes { field: usize, direct: bool },
+    /// The place of undecoded bytes in a mapped file.
+    View { field: usize },
     /// An n-d array field.
     Array { field: usize },
     /// A window of tokens, or its targets: one token later.
     Tokens { field: usize, skip: usize },
-    /// A decoded image; see `Plan::pictures`.
-    Image { field: usize },
+    /// A decoded image; see `Plan::pictures`. `whole`: its image plan, if results have the size of the image, so that
+    /// their lengths are known where sizes are.
+    Image { field: usize, whole: Option<usize> },
     /// A target that moves with an image, or the drawn parameters; see `Views::targets` and `Views::params`.
     Target { field: usize },
     /// Height and width of an undecoded image.
@@ -106,7 +109,7 @@ pub(crate) struct Plan {
     sampler_digest: String,
     samples: u64,
     /// Whether some of the data are remote.
-    remote: bool,
+    pub(crate) remote: bool,
 }
 
 impl Plan {
@@ -143,6 +146,7 @@ impl Plan {
         plan.add_params(dataset)?;
         plan.plan_mix()?;
         plan.check_names()?;
+        plan.check_views()?;
         plan.check_pixels()?;
         plan.check_sizes()?;
         let buffered = plan.outputs.iter().filter_map(|o| buffered_field(*o));
@@ -282,16 +286,43 @@ impl Plan {
         fields
     }
 
-    /// Bytes allowed for reads ahead: half of the memory budget, if there is one.
+    /// Bytes allowed for reads ahead. If there is a memory budget: half of it for remote data; for local data a quarter of
+    /// what batches leave.
     pub(crate) fn ahead_bytes(&self) -> u64 {
-        self.options.memory_budget.map_or(AHEAD_BYTES, |budget| budget / 2)
+        match self.options.memory_budget {
+            None => AHEAD_BYTES,
+            Some(budget) if self.remote => budget / 2,
+            Some(budget) => (budget.saturating_sub(self.dense_bytes(self.depth)) / 4).min(AHEAD_BYTES),
+        }
+    }
+
+    /// Refuses a number of reads ahead that would have no effect.
+    pub(super) fn check_read_ahead(&self, dataset: &Dataset) -> Result<()> {
+        if !matches!(self.options.read_ahead, ReadAhead::Reads(_)) {
+            return Ok(());
+        }
+        let format = dataset.format();
+        let local = (0..format.object_count().min(MOST_OBJECTS))
+            .any(|number| format.object(number).is_some_and(|(source, _)| !source.is_remote()));
+        let reason = if self.remote && !local {
+            "a number is for local data; for remote data say storage_options={'max_inflight_parts': ...} in fl.open".to_owned()
+        } else if format.object_count() == 0 {
+            format!("{} cannot tell which bytes come next; leave it at 'auto'", format.name())
+        } else if self.ahead_bytes() == 0 {
+            "memory_budget leaves no bytes for it".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::option("read_ahead", reason))
     }
 
     /// Bytes allowed for values whose size is not known beforehand; `None` without a memory budget.
     pub(crate) fn ragged_budget(&self) -> Option<u64> {
         let rest = |budget: u64| budget.saturating_sub(self.dense_bytes(self.depth));
         // If dense columns take all of it, short texts beside them must not make batches wait for each other.
-        self.batches_budget().map(|budget| rest(budget).max(budget / 8))
+        let ahead =
+            if self.remote || self.options.read_ahead == ReadAhead::Off { 0 } else { self.ahead_bytes() };
+        self.batches_budget().map(|budget| rest(budget).saturating_sub(ahead).max(budget / 8))
     }
 
     /// The part of the memory budget that is left for batches.
@@ -326,6 +357,9 @@ impl Plan {
             self.add(ColumnSpec::dense(name, DType::F32, &[classes]), Output::Soft { field, soft });
             return Ok(());
         }
+        if self.options.views && views::is_for(spec) {
+            return self.add_file_view(dataset, field, spec);
+        }
         if self.is_audio(spec) {
             return self.add_audio(dataset, field, name);
         }
@@ -345,6 +379,32 @@ impl Plan {
             Carrier::Array => self.add_array(dataset, field, name)?,
         }
         Ok(())
+    }
+
+    /// Adds the places of a field's bytes in mapped files, and the sizes of images.
+    fn add_file_view(&mut self, dataset: &Dataset, field: usize, spec: &FieldSpec) -> Result<()> {
+        let files = views::files(dataset, field)?;
+        self.add(ColumnSpec::views(&spec.name, files), Output::View { field });
+        if spec.kind == Kind::Image {
+            let size = ColumnSpec::dense(format!("{}_size", spec.name), DType::I64, &[2]);
+            self.add(size, Output::ImageSize { field });
+        }
+        Ok(())
+    }
+
+    /// Refuses views of nothing.
+    fn check_views(&self) -> Result<()> {
+        let none = !self.outputs.iter().any(|output| matches!(output, Output::View { .. }));
+        if self.options.views && none {
+            return Err(Error::option("views", "no field is loaded that can be a view: an image, or bytes"));
+        }
+        Ok(())
+    }
+
+    /// Number of rows that a worker takes at a time: samples that are mixed with each other; a whole batch of views, whose
+    /// rows take less time than claiming them.
+    pub(crate) fn rows_at_once(&self, rows_per_batch: u64) -> u64 {
+        if self.options.views { rows_per_batch } else { self.mix.group }
     }
 
     /// Adds a number that may be missing, and a column that says which samples have it.
@@ -517,10 +577,11 @@ impl Plan {
             None => ColumnSpec::ragged(name, dtype, true, Meaning::Numbers),
         };
         let plan = self.images.len();
+        let whole = image.keeps_size().then_some(plan);
         self.images.push(image);
         let views = self.pictures.last_mut().expect("the field's views were begun just now");
         views.outputs.push((self.columns.len(), plan));
-        self.add(column, Output::Image { field });
+        self.add(column, Output::Image { field, whole });
         Ok(())
     }
 
@@ -545,7 +606,7 @@ impl Plan {
         self.images.push(image);
         let views = self.pictures.last_mut().expect("the field's views were begun just now");
         views.outputs.push((self.columns.len(), plan));
-        self.add(column, Output::Image { field });
+        self.add(column, Output::Image { field, whole: None });
         Ok(())
     }
 
@@ -719,6 +780,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::PackedLength
         | Output::PackedRow
         | Output::Bytes { direct: true, .. }
+        | Output::View { .. }
         | Output::ImageSize { .. } => None,
         Output::Int { field }
         | Output::Soft { field, .. }
@@ -730,7 +792,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::Array { field }
         | Output::Tokens { field, .. }
         | Output::Media { field }
-        | Output::Image { field }
+        | Output::Image { field, .. }
         | Output::Target { field } => Some(field),
     }
 }
@@ -781,6 +843,9 @@ fn pixels_in_words(options: &LoaderOptions) -> String {
     }
     if options.allow_truncated {
         parts.push("truncated files".to_owned());
+    }
+    if options.page != 0 {
+        parts.push(format!("page {}", options.page));
     }
     parts.extend(options.background.map(|colour| format!("on {colour:?}")));
     parts.join(", ")

@@ -11,26 +11,26 @@ use crate::order::{Batches, Order, Sequence};
 
 /// Substitutes of an epoch. Independent of the [`Epoch`]: it may be used while another thread waits for
 /// the next batch.
-pub struct Spare {
+pub struct Substitutes {
     shared: Arc<Shared>,
     run: Arc<EpochRun>,
     worker: Mutex<Option<Worker>>,
 }
 
-impl fmt::Debug for Spare {
+impl fmt::Debug for Substitutes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spare").field("epoch", &self.run.epoch).finish_non_exhaustive()
+        f.debug_struct("Substitutes").field("epoch", &self.run.epoch).finish_non_exhaustive()
     }
 }
 
 impl Epoch {
     /// Substitutes for samples of this epoch that the consumer finds bad.
-    pub fn spare(&self) -> Spare {
-        Spare { shared: self.shared.clone(), run: self.run.clone(), worker: Mutex::default() }
+    pub fn spare(&self) -> Substitutes {
+        Substitutes { shared: self.shared.clone(), run: self.run.clone(), worker: Mutex::default() }
     }
 }
 
-impl Spare {
+impl Substitutes {
     /// The error of a sample that the consumer could not transform; `field` names the field, if one failed.
     pub fn error(&self, sample: u64, field: Option<&str>, reason: &str) -> Error {
         let place = self.run.locate(sample);
@@ -118,6 +118,7 @@ impl Spare {
             },
             epoch: whole.epoch,
             ahead: None,
+            checkpoints: None,
             given_up: whole.given_up.clone(),
             loader_begun: whole.loader_begun,
         }

@@ -372,6 +372,8 @@ pub(super) struct TargetRunner {
     /// For every column of boxes: the indices of those that remain of the sample's, and the number there was.
     kept: BTreeMap<usize, (Vec<usize>, usize)>,
     plane: Vec<u8>,
+    /// A mask file with the wanted page as its first.
+    paged: Vec<u8>,
     polygons: PolygonFiller,
 }
 
@@ -382,6 +384,7 @@ impl TargetRunner {
             mover: Mover::default(),
             kept: BTreeMap::new(),
             plane: Vec::new(),
+            paged: Vec::new(),
             polygons: PolygonFiller::default(),
         }
     }
@@ -440,8 +443,9 @@ impl TargetRunner {
     ) -> Result<()> {
         let bad = |error: feedline_pixels::Error| decode_error(run, sample, target.field, &error);
         let reason = |reason: String| bad(feedline_pixels::Error::Misuse(reason));
-        let TargetRunner { labels, plane, .. } = self;
+        let TargetRunner { labels, plane, paged, .. } = self;
         let found = plane_of(buffer, target.field, plane).map_err(reason)?;
+        let found = found.page(run.plan.options.page as usize, paged).map_err(bad)?;
         let (output, kind) = (program.output, label_type(dtype));
         if matches!(run.plan.columns[target.column].layout, Layout::Dense { .. }) {
             return labels.run(found, image, program, (fill, kind), row.dense(target.column)).map_err(bad);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::stats::Totals;
 use super::workers::{EpochRun, Worker};
 use crate::error::{Error, Result};
+use crate::source::start_thread;
 
 /// A set of threads and the channels that give them work. Dropping it ends the threads without waiting.
 #[derive(Debug)]
@@ -32,7 +33,8 @@ impl WorkerThreads {
             let (sender, receiver) = channel();
             let (counters, busy) = (totals.worker(), threads.busy.clone());
             let thread = std::thread::Builder::new().name(format!("feedline-{number}"));
-            let handle = thread.spawn(move || Worker::new(counters, max_pixels).run(&receiver, &busy));
+            let run = move || Worker::new(counters, max_pixels).run(&receiver, &busy);
+            let handle = start_thread(|| thread.spawn(run));
             let handle = handle.map_err(|e| {
                 Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
             })?;

@@ -5,21 +5,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::audio::AudioRunner;
 use super::mix::Member;
 use super::plan::{Output, Plan, Views};
+use super::seek::Seeker;
 use super::stats::{Counters, Made, Watch, Work};
 use super::targets::{TargetRunner, put_params};
 use super::video::VideoRunner;
-use super::windows;
+use super::{views, windows};
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
-use crate::dataset::Dataset;
+use crate::dataset::{Checkpoints, Dataset};
 use crate::error::{Error, Location, Result, Stage};
 use crate::order::{Batches, Order};
 use crate::random::Draw;
-use crate::read::Prefetch;
+use crate::read::{Look, Prefetch};
 use crate::render::{ImageDecoder, Opened, Spent, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{FieldSet, ImageEncoding, ImageMeta, SampleBuffer, Value};
 use crate::source::{take_waited, while_wanted};
@@ -35,6 +36,9 @@ const SUBSTITUTES: usize = 16;
 /// Number of candidates examined to find them: an order may contain the same sample many times.
 pub(super) const CANDIDATES: u64 = 64;
 
+/// Images with more pixels for each of their bytes are not planned by their headers.
+const MOST_PIXELS_PER_BYTE: u64 = 512;
+
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.
 #[derive(Debug)]
 pub(crate) struct EpochRun {
@@ -47,8 +51,10 @@ pub(crate) struct EpochRun {
     pub(crate) order: Order,
     pub(crate) batches: Batches,
     pub(crate) epoch: u64,
-    /// Requests remote bytes before they are needed.
+    /// Reads bytes before they are needed.
     pub(crate) ahead: Option<Prefetch>,
+    /// Seek indexes of images that are stored without.
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Set when the batches are no longer wanted.
     pub(crate) given_up: Arc<AtomicBool>,
     /// What the times in a trace count from.
@@ -65,12 +71,19 @@ pub(super) struct Worker {
     values: ValueDecoder,
     /// A JPEG plus the end marker that is missing in its file.
     ended: Vec<u8>,
+    /// A file with the wanted page as its first.
+    paged: Vec<u8>,
+    seeker: Seeker,
     /// Drawn parameters and passes for each view of the current image.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
     audio: AudioRunner,
     video: VideoRunner,
     max_pixels: u64,
+    /// Reads so far, to look at one now and then; a look at the one under way, and its batch and position.
+    reads: u32,
+    waits: Option<Look>,
+    place: (u64, u64),
 }
 
 /// Result of an attempt to make a sample.
@@ -93,11 +106,16 @@ impl Worker {
             image: ImageDecoder::new(max_pixels),
             values: ValueDecoder::new(max_pixels),
             ended: Vec::new(),
+            paged: Vec::new(),
+            seeker: Seeker::default(),
             views: Vec::new(),
             targets: TargetRunner::new(max_pixels),
             audio: AudioRunner::default(),
             video: VideoRunner::default(),
             max_pixels,
+            reads: 0,
+            waits: None,
+            place: (0, 0),
         }
     }
 
@@ -146,6 +164,9 @@ impl Worker {
     /// Makes the rows of a claim, and mixes them if requested.
     fn fill_group(&mut self, run: &EpochRun, filling: &Filling, claim: &Claim) {
         let first = run.batches.range(claim.batch).start + claim.row;
+        if run.plan.options.views {
+            return self.fill_views(run, first, filling, claim);
+        }
         if run.plan.mix.group == 1 {
             for (position, mut row) in (first..).zip(filling.rows(claim)) {
                 self.fill(run, position, &mut row);
@@ -173,6 +194,27 @@ impl Worker {
                 let place = run.locate(row.sample());
                 row.spoilt(Error::sample(place, Stage::Transform, reason.to_owned()));
             }
+        }
+    }
+
+    /// Makes rows of views, whose time is counted together. A row that fails, or has other values, is made like any other.
+    fn fill_views(&mut self, run: &EpochRun, first: u64, filling: &Filling, claim: &Claim) {
+        let mut watch = Watch::start();
+        let mut made = Made { begun: watch.at() - run.loader_begun, ..Made::default() };
+        let mut count = 0;
+        for (position, mut row) in (first..).zip(filling.rows(claim)) {
+            if views::put_safely(run, &mut row) {
+                made.sample = row.sample();
+                row.done();
+                count += 1;
+            } else {
+                self.fill(run, position, &mut row);
+            }
+        }
+        made.copy = watch.lap();
+        self.counters.spent(Work::Copy, made.copy);
+        if count > 0 {
+            self.counters.finished_together(&made, count);
         }
     }
 
@@ -228,10 +270,12 @@ impl Worker {
         let mut made = Made { sample, begun: watch.at() - run.loader_begun, ..Made::default() };
         let plan = &*run.plan;
         let look = self.counters.look();
+        (self.place, self.waits) = ((row.batch(), position), run.look(&mut self.reads));
         run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
         made.read = watch.lap();
+        self.looked(run);
         self.counters.looked(look, made.read);
-        made.waited = take_waited().min(made.read);
+        made.waited = run.network_wait().min(made.read);
         self.counters.spent(Work::Read, made.read.saturating_sub(made.waited));
         self.counters.spent(Work::Bytes, made.waited);
         let mut bytes = self.sample.used() as u64;
@@ -256,6 +300,15 @@ impl Worker {
         }
         self.counters.finished(&made, bytes);
         Ok(())
+    }
+
+    /// Ends the look at a read, if it was this one's turn.
+    fn looked(&mut self, run: &EpochRun) {
+        if let (Some(look), Some(ahead)) = (self.waits.take(), &run.ahead) {
+            let (batch, position) = self.place;
+            let row = position.saturating_sub(run.batches.range(batch).start);
+            ahead.looked(&look, &mut self.reads, batch, row);
+        }
     }
 
     /// Puts any value except a decoded image into its row. Returns the number of stored bytes that it read itself.
@@ -304,6 +357,7 @@ impl Worker {
                 }
                 put_bytes(run, &self.sample, field, row, column)?;
             }
+            Output::View { field } => views::put_view(run, sample, row, column, field)?,
             Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
             Output::Tokens { field, skip } => {
                 windows::put(run, sample, &self.sample, field, skip, row, column)?;
@@ -347,7 +401,9 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
+            self.waits = run.look(&mut self.reads);
             run.dataset.read_bytes(sample, field, room).map_err(|e| read_error(e, run, sample))?;
+            self.looked(run);
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
@@ -366,8 +422,8 @@ impl Worker {
         column: usize,
         field: usize,
     ) -> Result<()> {
-        let known = run.dataset.format().image_meta(sample, field).and_then(|meta| meta.oriented_size());
-        let size = match known {
+        let stored = run.dataset.format().image_meta(sample, field).filter(|_| run.plan.options.page == 0);
+        let size = match stored.and_then(|meta| meta.oriented_size()) {
             Some((height, width)) => [i64::from(height), i64::from(width)],
             None => self.probed_size(run, sample, field)?,
         };
@@ -381,7 +437,9 @@ impl Worker {
         let only = FieldSet::only(run.dataset.schema().fields.len(), [field]);
         run.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, run, sample))?;
         let picture = stored_image(&self.probed, field).ok_or_else(|| missing(run, sample, field))?;
-        let size = picture.open().map_err(|e| decode_error(run, sample, field, &e))?.upright_size();
+        let page = run.plan.options.page as usize;
+        let opened = picture.with_page(page, &mut self.paged).and_then(|picture| picture.open());
+        let size = opened.map_err(|e| decode_error(run, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
     }
 
@@ -410,6 +468,9 @@ impl Worker {
         let options = &run.plan.options;
         let picture =
             if options.allow_truncated { picture.with_end(&mut self.ended).map_err(bad)? } else { picture };
+        let picture = picture.with_page(options.page as usize, &mut self.paged).map_err(bad)?;
+        let store = run.checkpoints.as_deref().filter(|_| views.values.is_none());
+        let picture = self.seeker.look_up(store, options.index, picture, &mut self.image);
         let opened = picture.open().map_err(bad)?;
         let opened = if options.exif_transpose { opened } else { opened.as_stored() };
         self.image.set_up(options);
@@ -441,7 +502,9 @@ impl Worker {
             targets.put(run, (sample, size), buffer, &planned[target.view].1, target, row)?;
         }
         let Some(form) = views.values else {
-            return render(run, image, planned, &opened, row, views).map_err(bad);
+            let spent = render(run, image, planned, &opened, row, views).map_err(bad)?;
+            self.seeker.keep(store, image);
+            return Ok(spent);
         };
         self.values.set_up(options);
         render_values(run, &mut self.values, form, planned, &opened, row, views).map_err(bad)
@@ -545,6 +608,9 @@ impl EpochRun {
             Output::Bytes { field, direct: true } => {
                 samples.iter().map(|sample| self.dataset.format().byte_length(*sample, field)).collect()
             }
+            Output::Image { field, whole: Some(plan) } => {
+                samples.iter().map(|sample| self.whole_length(*sample, field, plan)).collect()
+            }
             _ => None,
         };
         let filling = Filling::new(number, samples.clone(), &self.plan.columns, &self.pool, planned);
@@ -556,6 +622,17 @@ impl EpochRun {
             }
             Err(error) => Filling::without_memory(number, samples, error),
         }
+    }
+
+    /// Length of the result of a whole image, if the store knows its size, and it may take so much memory: an image
+    /// over the limit and one whose bytes cannot contain it get none before they are looked at.
+    fn whole_length(&self, sample: u64, field: usize, plan: usize) -> Option<u64> {
+        let format = self.dataset.format();
+        let (height, width) = format.image_meta(sample, field)?.oriented_size()?;
+        let size = feedline_pixels::Size::new(width, height);
+        let believable = size.area() / MOST_PIXELS_PER_BYTE <= format.byte_length(sample, field)?;
+        (believable && size.area() <= self.plan.options.max_pixels)
+            .then(|| self.plan.images[plan].finish().output_bytes(size) as u64)
     }
 
     /// Key of the draws for a sample at this position. Its repetitions have their own draws.
@@ -580,6 +657,17 @@ impl EpochRun {
     /// Reserves memory for a value of `bytes` bytes, which exists twice while its batch is sealed.
     pub(super) fn book(&self, row: &RowMut<'_>, bytes: usize) {
         self.budget.book(row.batch(), 2 * bytes as u64);
+    }
+
+    /// Begins a close look at the next read of the calling worker, now and then.
+    fn look(&self, turn: &mut u32) -> Option<Look> {
+        self.ahead.as_ref()?.look(turn)
+    }
+
+    /// Time the calling worker waited for a network. Waits for local storage are part of reading.
+    fn network_wait(&self) -> Duration {
+        let waited = take_waited();
+        if self.plan.remote { waited } else { Duration::ZERO }
     }
 
     /// Location of a sample, with the number that batches show.
@@ -615,12 +703,19 @@ fn put_picture<T>(
     }
     let output = program.output;
     let length = plan.finish().output_bytes(output);
-    run.book(row, length);
-    let (room, shape) = row.ragged(column);
-    let Room::Free(room) = room else { unreachable!("sizes of whole pictures are not planned") };
-    feedline_pixels::fit(room, length, 0)?;
-    *shape = Shape::new(&plan.finish().shape(output));
-    render(room)
+    let form = Shape::new(&plan.finish().shape(output));
+    if !row.is_planned(column, length) {
+        run.book(row, length);
+    }
+    let (room, shape) = row.ragged_of(column, length);
+    *shape = form;
+    match room {
+        Room::Planned(room) => render(room),
+        Room::Free(room) => {
+            feedline_pixels::fit(room, length, 0)?;
+            render(room)
+        }
+    }
 }
 
 /// Plans the passes. The limit on pixels applies to what each pass makes, not only to what the first one reads.
@@ -639,7 +734,7 @@ pub(super) fn planned(
 }
 
 /// Undecoded bytes are for other decoders, and no other decoder reads the compact form.
-fn refuse_compact(run: &EpochRun, sample: u64, field: usize) -> Result<()> {
+pub(super) fn refuse_compact(run: &EpochRun, sample: u64, field: usize) -> Result<()> {
     let stored = run.dataset.format().image_meta(sample, field);
     if stored.is_none_or(|meta| meta.encoding != ImageEncoding::Compact) {
         return Ok(());

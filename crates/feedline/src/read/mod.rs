@@ -1,21 +1,30 @@
 //! WHEN BYTES ARE FETCHED.
 //!
-//! The order is known beforehand, so remote bytes are requested before a worker needs them: see `README.md`. Results
-//! never depend on it; a worker that finds nothing prepared reads the bytes itself.
+//! The order is known beforehand, so remote bytes, and local ones on slow storage, are requested before a worker needs
+//! them: see `README.md`. Results never depend on it; a worker that finds nothing prepared reads the bytes itself.
 
+mod blocked;
 mod budget;
 mod coalesce;
+mod lanes;
+mod probe;
+mod switch;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use self::blocked::Look;
 use self::budget::Budget;
 use self::coalesce::{Need, Run, coalesce};
+use self::lanes::Lanes;
+pub use self::probe::{StorageProbe, probe_storage};
+pub(crate) use self::switch::Switch;
 use crate::dataset::Dataset;
 use crate::order::{Batches, Order};
 use crate::sample::FieldSet;
-use crate::source::while_wanted;
+use crate::source::{start_thread, while_wanted};
+use crate::spec::ReadAhead;
 
 /// Unneeded bytes between two reads that cost less than a second request: about a millisecond of a fast network.
 const GAP: u64 = 64 << 10;
@@ -24,13 +33,21 @@ const GAP: u64 = 64 << 10;
 /// CPU caches: in order from a server at 2.8 GB/s, 57 MB instead of 256 take 0.36 instead of 0.48 CPU ms/MB.
 const NEAR_BYTES: u64 = 57 << 20;
 
+/// Rows after the one whose read was slow that are left to the workers when reading ahead begins: they are on their way.
+const LEFT_OUT: u64 = 8;
+
 /// Largest number of batches planned together.
 const MOST_BATCHES: u64 = 1024;
+
+/// Threads for local reads: so many for each worker, within these limits. At 5 ms a read, a worker that decodes 2,000
+/// images/s needs ten; the rest is for slower storage.
+const LANES_EACH: usize = 32;
+const LANES: (usize, usize) = (64, 512);
 
 /// Reads ahead for one pass over an epoch. Dropping it stops them.
 #[derive(Debug)]
 pub(crate) struct Prefetch {
-    budget: Arc<Budget>,
+    planner: Arc<Planner>,
 }
 
 /// The data set and the order to read it in.
@@ -45,39 +62,81 @@ pub(crate) struct Course {
     pub(crate) given_up: Arc<AtomicBool>,
 }
 
+/// How much to read ahead, and whether to.
+#[derive(Debug)]
+pub(crate) struct Means {
+    /// Bytes that may be held.
+    pub(crate) bytes: u64,
+    /// Worker threads.
+    pub(crate) workers: usize,
+    pub(crate) switch: Arc<Switch>,
+}
+
 impl Prefetch {
-    /// Starts to request bytes, at most `budget_bytes` at a time. `None` for local data, or if no thread could be
-    /// started: loading works without it.
-    pub(crate) fn start(course: Course, budget_bytes: u64) -> Option<Self> {
-        if !course.dataset.format().is_remote() {
+    /// Begins to request remote bytes, and local ones as soon as the switch is on. `None` if the data set cannot be read
+    /// ahead, or if the user does not want it.
+    pub(crate) fn start(course: Course, means: Means) -> Option<Self> {
+        let Means { bytes, workers, switch } = means;
+        let format = course.dataset.format();
+        if switch.asked() == ReadAhead::Off || format.object_count() == 0 || bytes == 0 {
             return None;
         }
+        let remote = format.is_remote();
         // A source's buffers may be an eighth larger than the request.
-        let most_bytes = budget_bytes / 9 * 8;
+        let most_bytes = bytes / 9 * 8;
         // A block shuffle needs two windows at once.
         let has_windows = course.order.stretch_end(0).is_some();
         let held_bytes = if has_windows { most_bytes } else { most_bytes / 2 };
-        let budget = Arc::new(Budget::new(held_bytes));
-        let planner = Planner { course, budget: budget.clone(), held_bytes, window_bytes: held_bytes / 2 };
-        // Workers may wait for an index that the planner reads, so it must stop when they do.
-        let run = move || while_wanted(&planner.course.given_up, || planner.run());
-        std::thread::Builder::new().name("feedline-plan".to_owned()).spawn(run).ok()?;
-        Some(Prefetch { budget })
+        let look_bytes =
+            if has_windows || remote { held_bytes / 2 } else { (held_bytes / 2).min(NEAR_BYTES) };
+        let lanes = match switch.asked() {
+            ReadAhead::Reads(count) => count as usize,
+            _ => (LANES_EACH * workers).clamp(LANES.0, LANES.1),
+        };
+        let planner = Arc::new(Planner {
+            course,
+            remote,
+            budget: Budget::new(held_bytes),
+            lanes: Lanes::new(lanes, switch.clone()),
+            switch,
+            held_bytes,
+            look_bytes,
+            largest_bytes: held_bytes / 2,
+            begun: AtomicBool::new(false),
+        });
+        if remote || planner.switch.is_on() {
+            planner.begin(Cursor { batch: 0, done: 0 });
+        }
+        Some(Prefetch { planner })
     }
 
     /// Notes that batch `number` needs nothing more.
     pub(crate) fn seal(&self, number: u64) {
-        self.budget.seal(number);
+        self.planner.budget.seal(number);
     }
 
     /// Ends everything at once; reads that wait for staged bytes fail.
     pub(crate) fn stop(&self) {
-        self.budget.close();
+        self.planner.budget.close();
+        self.planner.lanes.close();
     }
 
     /// Largest number of bytes held at once.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        self.budget.peak_bytes()
+        self.planner.budget.peak_bytes()
+    }
+
+    /// Begins a close look at a worker's next read, now and then.
+    pub(crate) fn look(&self, turn: &mut u32) -> Option<Look> {
+        self.planner.switch.look(turn)
+    }
+
+    /// Ends a look at the read for `row` of `batch`. If reads turn out to wait for storage, those after it are done ahead.
+    pub(crate) fn looked(&self, look: &Look, turn: &mut u32, batch: u64, row: u64) {
+        if self.planner.switch.looked(look, turn) {
+            // The other workers have begun with the next rows.
+            self.planner.begin(Cursor { batch, done: row + LEFT_OUT });
+        }
     }
 }
 
@@ -87,12 +146,22 @@ impl Drop for Prefetch {
     }
 }
 
+#[derive(Debug)]
 struct Planner {
     course: Course,
-    budget: Arc<Budget>,
+    /// Whether some of the data are remote: these are always read ahead.
+    remote: bool,
+    budget: Budget,
+    lanes: Lanes,
+    switch: Arc<Switch>,
     /// The most that may be held.
     held_bytes: u64,
-    window_bytes: u64,
+    /// About so many bytes are planned together.
+    look_bytes: u64,
+    /// Longer values are read by their worker, in parallel parts, straight into the batch.
+    largest_bytes: u64,
+    /// Whether a thread is planning, or everything is planned.
+    begun: AtomicBool,
 }
 
 /// Progress of planning: everything before position `done` of batch `batch`'s share is planned.
@@ -103,8 +172,33 @@ struct Cursor {
 }
 
 impl Planner {
-    fn run(&self) {
-        let (mut cursor, mut ahead) = (Cursor { batch: 0, done: 0 }, 1);
+    /// Starts a thread that plans from `cursor` on, unless there is one. Loading works without it.
+    fn begin(self: &Arc<Self>, cursor: Cursor) {
+        if self.begun.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let planner = self.clone();
+        // Workers may wait for an index that the planner reads, so it must stop when they do.
+        let run = move || while_wanted(&planner.course.given_up, || planner.run(cursor));
+        let thread = std::thread::Builder::new().name("feedline-plan".to_owned());
+        if start_thread(|| thread.spawn(run)).is_err() {
+            self.begun.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends planning; a worker whose reads wait begins again. False if one wanted to at this very moment.
+    fn rest(&self) -> bool {
+        self.begun.store(false, Ordering::SeqCst);
+        !self.is_wanted() || self.begun.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether reading ahead is still worth it.
+    fn is_wanted(&self) -> bool {
+        self.remote || self.switch.is_on()
+    }
+
+    fn run(&self, from: Cursor) {
+        let (mut cursor, mut ahead) = (self.at_a_row(from), 1);
         while cursor.batch < self.course.batches.count() {
             let (needs, end, stretch) = self.look(cursor, ahead);
             cursor = end;
@@ -113,11 +207,27 @@ impl Planner {
             let runs = coalesce(needs, GAP, self.largest_request());
             self.budget.set_limit(self.worth_holding(&runs, stretch));
             for run in runs {
+                if !self.is_wanted() && self.rest() {
+                    return;
+                }
                 if !self.request(run) {
                     return;
                 }
             }
         }
+        self.lanes.finish();
+    }
+
+    /// The same place, or the beginning of the batch that follows it.
+    fn at_a_row(&self, mut cursor: Cursor) -> Cursor {
+        while cursor.batch < self.course.batches.count() {
+            let rows = self.course.batches.range(cursor.batch);
+            if cursor.done < rows.end - rows.start {
+                return cursor;
+            }
+            cursor = Cursor { batch: cursor.batch + 1, done: cursor.done - (rows.end - rows.start) };
+        }
+        cursor
     }
 
     /// Plans what comes next: at most `count` batches, not much more than a window of bytes, and not past the end of a
@@ -128,7 +238,7 @@ impl Planner {
         let stop = order.stretch_end(batches.range(from.batch).start + from.done);
         // The next stretch is fetched while this one is used: each may have half of the budget, and a little more
         // because blocks differ in length.
-        let most = if stop.is_some() { self.window_bytes / 4 * 5 } else { self.window_bytes };
+        let most = if stop.is_some() { self.look_bytes / 4 * 5 } else { self.look_bytes };
         let (mut needs, mut bytes) = (Vec::new(), 0);
         let mut done = from.done;
         for batch in from.batch..last {
@@ -163,11 +273,11 @@ impl Planner {
         bytes
     }
 
-    /// How much to hold while these runs are requested: as much as is allowed, but from a near store only two windows of
-    /// a block shuffle, or what keeps the network busy.
+    /// How much to hold while these runs are requested: as much as is allowed, but from local storage and a near store only
+    /// two windows of a block shuffle, or what keeps them busy.
     fn worth_holding(&self, runs: &[Run], stretch: bool) -> u64 {
         let object = self.course.dataset.format().object(0);
-        if !object.is_some_and(|(source, _)| source.is_near()) {
+        if self.remote && !object.is_some_and(|(source, _)| source.is_near()) {
             return self.held_bytes;
         }
         let window: u64 = runs.iter().map(|run| run.range.end - run.range.start).sum();
@@ -186,15 +296,21 @@ impl Planner {
         let Some(first) = run.batches.first() else { return true };
         let Some((source, name)) = self.course.dataset.format().object(run.object) else { return true };
         let bytes = run.range.end - run.range.start;
-        // A value larger than the window is read by its worker, in parallel parts, straight into the batch.
-        if !source.is_remote() || bytes > self.window_bytes {
+        let local = !source.is_remote();
+        if bytes > self.largest_bytes || (local && !self.switch.is_on()) {
             return true;
         }
         if !self.budget.admit(bytes, *first) {
             return false;
         }
-        if let Some(ticket) = source.prefetch(&name, run.range, self.course.dataset.format().seen(run.object))
-        {
+        let seen = self.course.dataset.format().seen(run.object);
+        let ticket = if local {
+            let ahead = source.read_ahead(&name, run.range, seen);
+            ahead.and_then(|ahead| self.lanes.submit(ahead.job).then_some(ahead.ticket))
+        } else {
+            source.prefetch(&name, run.range, seen)
+        };
+        if let Some(ticket) = ticket {
             self.budget.hold(bytes, &run.batches, ticket);
         }
         true

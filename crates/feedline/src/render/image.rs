@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use feedline_pixels::jpeg::{self, Scale};
+use feedline_pixels::jpeg::{self, Recording, Scale};
 use feedline_pixels::{
     Decoder, Error, Filter, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result,
     Size, append_rgbx, check_amount, fit, reserve,
@@ -50,6 +50,16 @@ impl<'a> StoredImage<'a> {
         ended.extend_from_slice(self.bytes);
         ended.extend_from_slice(&[0xff, 0xd9]);
         Ok(StoredImage { bytes: ended, index: &[], meta: self.meta })
+    }
+
+    /// The same, with `page` of a file of several pages copied to `chosen` as the first; pages count from 0.
+    pub(crate) fn with_page(self, page: usize, chosen: &'a mut Vec<u8>) -> Result<Self> {
+        if page == 0 {
+            return Ok(self);
+        }
+        feedline_pixels::select_page(self.bytes, page, chosen)?;
+        // What the store knows is about the first page.
+        Ok(StoredImage { bytes: chosen, index: &[], meta: ImageMeta::UNKNOWN })
     }
 
     /// Reads the header if the store does not know it already.
@@ -107,6 +117,11 @@ impl<'a> Opened<'a> {
         Err(Error::Truncated { codec, reason })
     }
 
+    /// Whether the decoder can write three bytes per pixel to any place.
+    fn decodes_anywhere(&self) -> bool {
+        matches!(self.encoding, ImageEncoding::Jpeg | ImageEncoding::Dct | ImageEncoding::Compact)
+    }
+
     /// Whether the image can be decoded in one pass.
     pub(crate) fn streams(&self) -> bool {
         self.encoding != ImageEncoding::File && self.orientation == Orientation::Upright
@@ -146,8 +161,8 @@ pub(crate) struct ImageDecoder {
     runner: Runner,
     boxes: Vec<DecodedBox>,
     turned: Vec<u8>,
-    /// Whether all views are cut from the image in `other`.
-    shared: bool,
+    /// Set if all views are cut from the pixels in `other`: the position of their corner in the image.
+    shared: Option<(u32, u32)>,
     max_pixels: u64,
 }
 
@@ -162,9 +177,19 @@ impl ImageDecoder {
             runner: Runner::default(),
             boxes: Vec::new(),
             turned: Vec::new(),
-            shared: false,
+            shared: None,
             max_pixels,
         }
+    }
+
+    /// Whether the following decodes of JPEGs record a seek index, for [`take_index`](Self::take_index).
+    pub(crate) fn record(&mut self, recording: Recording) {
+        self.jpeg.record(recording);
+    }
+
+    /// The seek index that the last decode recorded, if it knows more than the image's own.
+    pub(crate) fn take_index(&mut self) -> Option<Vec<u8>> {
+        self.jpeg.take_index()
     }
 
     /// Applies the options for image files.
@@ -215,13 +240,17 @@ impl ImageDecoder {
         for (decoded, program) in self.boxes.iter_mut().zip(programs) {
             decoded.geometry = scale.reduced(first(program)?.0);
         }
-        self.shared = picture.encoding == ImageEncoding::File;
+        self.shared = None;
         if picture.encoding == ImageEncoding::Jpeg {
             return self.decode_jpeg_boxes(picture, programs, scale);
         }
-        if self.shared {
+        if picture.encoding == ImageEncoding::File {
             picture.check(self.max_pixels)?;
-            return self.other.decode_upright(picture.bytes).map(drop);
+            let needed = self.needed_by_all(programs)?;
+            let needed = needed.unwrap_or(Region::whole(picture.upright_size()));
+            let (part, _) = self.other.decode_part(picture.bytes, needed)?;
+            self.shared = Some((part.x, part.y));
+            return Ok(());
         }
         // Others are decoded once, as far as any view needs them; all views are then cut from the first box.
         picture.check(self.max_pixels)?;
@@ -304,9 +333,9 @@ impl ImageDecoder {
     ) -> Result<()> {
         let ImageDecoder { runner, boxes, other, shared, .. } = self;
         let own = boxes.get(number).ok_or_else(no_view)?;
-        if *shared {
+        if let Some(origin) = *shared {
             let image = other.last().ok_or_else(no_view)?;
-            return runner.run(program, &own.geometry, image, (0, 0), finish, out);
+            return runner.run(program, &own.geometry, image, origin, finish, out);
         }
         let DecodedBox { region, pixels, .. } = if own.region.width > 0 { own } else { &boxes[0] };
         let image = ImageRef::new(pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)?;
@@ -326,6 +355,14 @@ impl ImageDecoder {
         let scale = shared_scale(picture, &[program], mode)?;
         let (geometry, filter) = first(program)?;
         let geometry = scale.reduced(geometry);
+        if program.only_crops()
+            && is_crop(&geometry)
+            && finish.is_packed_bytes()
+            && picture.decodes_anywhere()
+        {
+            self.decode_in_place(picture, geometry.crop, scale, out)?;
+            return Ok(Spent { decode: begun.elapsed(), transform: Duration::ZERO });
+        }
         let mut transform = Duration::ZERO;
         let mut rendering = self.runner.begin(program, &geometry, finish, out)?;
         if let Some(needed) = geometry.needed(filter) {
@@ -357,6 +394,33 @@ impl ImageDecoder {
         transform += ended.elapsed();
         Ok(Spent { decode: begun.elapsed().saturating_sub(transform), transform })
     }
+}
+
+impl ImageDecoder {
+    /// Decodes a box straight into its result of red, green, blue bytes.
+    fn decode_in_place(
+        &mut self,
+        picture: &Opened<'_>,
+        region: Region,
+        scale: Scale,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut image = ImageMut::new(out, region.size(), region.width as usize * 3, PixelLayout::Rgb)?;
+        if picture.encoding == ImageEncoding::Jpeg {
+            self.jpeg.decode_into(picture.bytes, picture.index, region, scale, &mut image).map(drop)
+        } else {
+            self.dct.decode_into(picture.bytes, region, scale, &mut image)
+        }
+    }
+}
+
+/// Whether a geometry only cuts a box out of the image.
+fn is_crop(geometry: &Geometry) -> bool {
+    *geometry
+        == Geometry {
+            fill: geometry.fill,
+            ..Geometry::crop_resize(geometry.image, geometry.crop, geometry.crop.size())
+        }
 }
 
 impl Default for DecodedBox {

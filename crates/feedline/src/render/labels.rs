@@ -17,6 +17,19 @@ pub(crate) enum Labels<'a> {
     Plane(ImageRef<'a>),
 }
 
+impl<'a> Labels<'a> {
+    /// The same, with `page` of a file of several pages copied to `chosen` as the first; pages count from 0.
+    pub(crate) fn page(self, page: usize, chosen: &'a mut Vec<u8>) -> Result<Self> {
+        match self {
+            Labels::File(bytes) if page > 0 => {
+                feedline_pixels::select_page(bytes, page, chosen)?;
+                Ok(Labels::File(chosen))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
 /// Moves masks; keeps scratch memory.
 #[derive(Debug)]
 pub(crate) struct LabelRunner {

@@ -41,7 +41,7 @@ pub(crate) use group::{Mover, moving, read_boxes, refusal, write_box};
 pub use mix::{
     BatchTransform, CopyPaste, CutMix, LabelSmoothing, MixChoice, MixDialect, MixUp, Mosaic, OneHot, Per,
 };
-pub(crate) use mix::{Deed, MixKey, Soft};
+pub(crate) use mix::{MixAction, MixKey, Soft};
 pub(crate) use params::{Params, Place, SampleKey};
 pub(crate) use plan::{ImagePlan, finish};
 pub(crate) use program::{Chain, Program, Segment};

@@ -69,6 +69,11 @@ impl ImagePlan {
         self.output
     }
 
+    /// Whether every result has the size of its image.
+    pub(crate) fn keeps_size(&self) -> bool {
+        self.copies == 1 && self.ops.iter().all(|op| matches!(op, Transform::Normalize(_)))
+    }
+
     /// Number of crops of each image side by side in the result.
     pub(crate) fn copies(&self) -> u32 {
         self.copies

@@ -117,6 +117,11 @@ impl Program {
         })
     }
 
+    /// Whether there is nothing but the first pass, and pixels stay as they are.
+    pub(crate) fn only_crops(&self) -> bool {
+        self.segments.len() == 1 && self.erasures.is_empty() && self.opponent.is_none()
+    }
+
     /// The first pass, which reads the encoded image.
     pub(crate) fn first(&self) -> Option<(&Geometry, Filter)> {
         match self.segments.first() {

@@ -108,17 +108,14 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 pub(super) struct Builder {
     files: Vec<u8>,
     names: Vec<u8>,
-    hasher: blake3::Hasher,
 }
 
 impl Builder {
     pub(super) fn add(&mut self, file: File<'_>) {
         self.names.extend_from_slice(file.name.as_bytes());
-        let start = self.files.len();
         for number in [self.names.len() as u64, file.size, file.version] {
             self.files.extend_from_slice(&number.to_le_bytes());
         }
-        self.hasher.update(&self.files[start..]);
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -126,12 +123,14 @@ impl Builder {
     }
 
     /// Finishes the index of these files with `about`.
-    pub(super) fn finish(mut self, about: About) -> Files {
-        self.hasher.update(&self.names);
+    pub(super) fn finish(self, about: About) -> Files {
+        // At once: small pieces would be hashed without SIMD.
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.files).update(&self.names);
         let about = About {
             files: self.len(),
             name_bytes: self.names.len() as u64,
-            hash: self.hasher.finalize().to_hex().to_string(),
+            hash: hasher.finalize().to_hex().to_string(),
             ..about
         };
         let json = serde_json::to_vec(&about).expect("plain data are JSON");

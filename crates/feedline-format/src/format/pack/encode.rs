@@ -48,6 +48,11 @@ pub trait ImageEncoder: Send + Sync + Debug {
     fn growth(&self) -> f64 {
         1.0
     }
+
+    /// What it has met so far, by name and number: for the report of a run, not part of the pack.
+    fn met(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Finds what the first bytes of an image file tell about it.

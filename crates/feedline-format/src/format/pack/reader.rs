@@ -462,6 +462,18 @@ impl crate::format::Index for Pack {
         self.compare_crc(&place, field, found, at::CRC, "bytes", span.main.start)
     }
 
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        if !self.knows_byte_lengths(field) {
+            return Ok(None);
+        }
+        let place = self.place(sample)?;
+        let mut range = self.field_span(&place, field)?.main;
+        if place.index.get(field, at::MISSING, place.row) == 1 {
+            range.end = range.start;
+        }
+        Ok(Some(Extent { object: place.part as u32, range }))
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         let place = self.place(sample).ok()?;
         let here = self.kinds[field] == Kind::Image && place.index.get(field, at::MISSING, place.row) == 0;

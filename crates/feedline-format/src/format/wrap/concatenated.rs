@@ -111,6 +111,12 @@ impl Index for Concatenated {
         piece.format.read_bytes(sample, field, into)
     }
 
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        let (piece, sample) = self.piece(sample)?;
+        let found = piece.format.stored_at(sample, field)?;
+        Ok(found.map(|extent| Extent { object: extent.object + piece.objects, ..extent }))
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         let (piece, sample) = self.piece(sample).ok()?;
         piece.format.image_meta(sample, field)

@@ -97,6 +97,11 @@ impl Index for Copied {
         self.copy.get().filter(fits).unwrap_or(&self.source).read_bytes(sample, field, into)
     }
 
+    /// Where the bytes lie changes when the copy is complete.
+    fn stored_at(&self, _sample: u64, _field: usize) -> Result<Option<Extent>> {
+        Ok(None)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.nearest().image_meta(sample, field)
     }

@@ -88,6 +88,10 @@ impl Index for Relabelled {
         self.behind.read_bytes(sample, field, into)
     }
 
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        self.behind.stored_at(sample, field)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.behind.image_meta(sample, field)
     }

@@ -96,6 +96,15 @@ impl Index for Renamed {
         }
     }
 
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        let candidates = &self.candidates[field];
+        let present = candidates.iter().find(|c| self.behind.byte_length(sample, **c).is_some());
+        match present.or(candidates.first()) {
+            Some(candidate) => self.behind.stored_at(sample, *candidate),
+            None => Ok(None),
+        }
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.candidates[field].iter().find_map(|c| self.behind.image_meta(sample, *c))
     }

@@ -93,6 +93,10 @@ impl Index for Selected {
         self.behind.read_bytes(self.index(sample)?, field, into)
     }
 
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        self.behind.stored_at(self.index(sample)?, field)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.behind.image_meta(self.index(sample).ok()?, field)
     }

@@ -245,6 +245,11 @@ impl Index for Windowed {
         Err(Error::data(self.locate(sample), "windows are not read in place"))
     }
 
+    /// A window is a part of a stored value.
+    fn stored_at(&self, _sample: u64, _field: usize) -> Result<Option<Extent>> {
+        Ok(None)
+    }
+
     fn image_meta(&self, _sample: u64, _field: usize) -> Option<ImageMeta> {
         None
     }

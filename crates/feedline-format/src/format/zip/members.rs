@@ -10,7 +10,8 @@ use super::archive::{LOCAL, Member, Method, members, u16_at};
 use crate::error::{Error, Location, Result};
 use crate::format::bounds;
 use crate::source::{
-    Entry, Held, Listing, Object, Seen, Source, Ticket, Traffic, changed, past_end, room_for, to_usize,
+    AheadRead, Entry, Held, Listing, Object, Seen, Source, Ticket, Traffic, changed, past_end, room_for,
+    to_usize,
 };
 
 thread_local! {
@@ -218,6 +219,14 @@ impl Source for Members {
         let object = &self.shared.object;
         let seen = Seen { size: object.size(), version: object.version() };
         self.shared.source.prefetch(&self.shared.name, member.header..member.end, Some(seen))
+    }
+
+    /// The same bytes.
+    fn read_ahead(&self, name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<AheadRead> {
+        let member = &self.shared.members[*self.by_name.get(name)?];
+        let object = &self.shared.object;
+        let seen = Seen { size: object.size(), version: object.version() };
+        self.shared.source.read_ahead(&self.shared.name, member.header..member.end, Some(seen))
     }
 
     fn opening_finished(&self) {

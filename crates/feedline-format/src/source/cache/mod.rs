@@ -24,8 +24,8 @@ use self::disk::{Disk, Identity};
 use self::kept::Kept;
 use super::wanted::is_given_up;
 use super::{
-    FolderListing, FolderVersion, Held, Listing, Object, Seen, Source, Ticket, Traffic, check_wanted,
-    past_end, room_for, to_usize,
+    AheadRead, FolderListing, FolderVersion, Held, Listing, MappedFile, Object, Seen, Source, Ticket,
+    Traffic, check_wanted, past_end, room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
 
@@ -325,6 +325,15 @@ impl Source for CachedSource {
             drop((state, closed));
         }
         self.shared.inner.forget(name, range);
+    }
+
+    /// What is cached is read by whoever needs it; the rest is remote.
+    fn read_ahead(&self, _name: &str, _range: Range<u64>, _seen: Option<Seen>) -> Option<AheadRead> {
+        None
+    }
+
+    fn map(&self, name: &str, seen: Option<Seen>) -> Result<MappedFile> {
+        self.shared.inner.map(name, seen)
     }
 
     fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::address::Address;
-use super::fault::{Fault, Tried, Trouble};
+use super::fault::{Fault, RequestError, Tried};
 use super::options::{Hedge, Options, Transfer};
 use super::runtime;
 use super::staged::Stage;
@@ -184,7 +184,7 @@ impl Connection {
 
 /// How long one request has been tried, and how much longer it may be.
 #[derive(Debug)]
-pub(super) struct Patience<'a> {
+pub(super) struct RetryTimer<'a> {
     connection: &'a Connection,
     action: &'static str,
     place: Location,
@@ -197,14 +197,14 @@ pub(super) struct Patience<'a> {
     received: u64,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> RetryTimer<'a> {
     pub(super) fn new(
         connection: &'a Connection,
         action: &'static str,
         place: Location,
         known: Option<u64>,
     ) -> Self {
-        Patience {
+        RetryTimer {
             connection,
             action,
             place,
@@ -218,26 +218,26 @@ impl<'a> Patience<'a> {
 
     /// After a failure: waits before the next attempt, or returns the error if there is none left. `received` is the
     /// number of bytes received so far.
-    pub(super) async fn wait_or_give_up(&mut self, mut trouble: Trouble, received: u64) -> Result<()> {
+    pub(super) async fn wait_or_give_up(&mut self, mut failure: RequestError, received: u64) -> Result<()> {
         if received >= self.received + PROGRESS {
             (self.received, self.tries, self.begun) = (received, 0, Instant::now());
         }
         self.tries += 1;
-        self.refusals += u32::from(trouble.is_refusal());
+        self.refusals += u32::from(failure.is_refusal());
         let connection = self.connection;
         let (opened, limits) = (connection.opened(), connection.transfer());
         let reached = connection.reached.load(Ordering::Relaxed);
         let pause = self.pause();
         let over = self.tries > limits.retries || self.begun.elapsed() + pause > limits.retry_for;
-        if over || !trouble.passes(self.refusals, self.known.is_some(), reached, &opened.identity) {
+        if over || !failure.passes(self.refusals, self.known.is_some(), reached, &opened.identity) {
             let tried = Tried { times: self.tries, seconds: self.begun.elapsed().as_secs_f64() };
             let before = self.known.unwrap_or_default();
-            if let Trouble::Refused(fault) = &mut trouble {
+            if let RequestError::Refused(fault) = &mut failure {
                 fault.words = connection.options.hide(&fault.words);
             }
-            return Err(trouble.into_error(self.action, self.place.clone(), before, &opened, &tried));
+            return Err(failure.into_error(self.action, self.place.clone(), before, &opened, &tried));
         }
-        if trouble.wants_new_credentials() {
+        if failure.wants_new_credentials() {
             connection.renew();
         }
         connection.counts.retries.fetch_add(1, Ordering::Relaxed);
@@ -251,12 +251,12 @@ impl<'a> Patience<'a> {
         error: &object_store::Error,
         received: u64,
     ) -> Result<()> {
-        self.wait_or_give_up(Trouble::Refused(Fault::new(error)), received).await
+        self.wait_or_give_up(RequestError::Refused(Fault::new(error)), received).await
     }
 
     /// The same, for an answer that did not arrive in time.
     pub(super) async fn wait_after_stall(&mut self, received: u64) -> Result<()> {
-        self.wait_or_give_up(Trouble::Stalled(self.connection.transfer().stall), received).await
+        self.wait_or_give_up(RequestError::Stalled(self.connection.transfer().stall), received).await
     }
 
     /// Between half and all of a time that doubles with each attempt, so that many clients do not return at once.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::address::Scheme;
 use super::store::{Identity, Opened};
-use crate::error::{Error, Location, shown};
+use crate::error::{Error, Location, redacted};
 use crate::source::changed;
 
 /// Why a request failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     /// No bytes arrived for this long.
     Stalled(Duration),
     /// The body ended early.
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     /// No server under this name, or none that answers.
     Unreachable,
     /// The server's certificate is not trusted.
-    Untrusted(Distrust),
+    Untrusted(CertificateFault),
     /// An https address redirects to one without encryption.
     Unencrypted,
     /// The server does not use TLS.
@@ -62,7 +62,7 @@ pub(super) enum Kind {
 
 /// What is wrong with a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Distrust {
+pub(super) enum CertificateFault {
     /// No known authority has signed it.
     Issuer,
     /// It is the certificate of an authority.
@@ -90,7 +90,7 @@ impl Fault {
             }
             source = inner.source();
         }
-        Fault { kind: kind(error, &text), words: shorten(&shown(&text)) }
+        Fault { kind: kind(error, &text), words: shorten(&redacted(&text)) }
     }
 }
 
@@ -107,15 +107,15 @@ fn handshake(text: &str) -> Option<Kind> {
         return None;
     }
     Some(Kind::Untrusted(if has(&["CaUsedAsEndEntity"]) {
-        Distrust::Authority
+        CertificateFault::Authority
     } else if has(&["NotValidForName", "not valid for name"]) {
-        Distrust::Name
+        CertificateFault::Name
     } else if has(&["Expired", "expired", "NotValidYet", "not valid yet"]) {
-        Distrust::Time
+        CertificateFault::Time
     } else if has(&["UnknownIssuer", "self-signed", "unknown issuer", "not trusted"]) {
-        Distrust::Issuer
+        CertificateFault::Issuer
     } else {
-        Distrust::Other
+        CertificateFault::Other
     }))
 }
 
@@ -224,19 +224,19 @@ fn shorten(text: &str) -> String {
     short
 }
 
-impl Trouble {
+impl RequestError {
     /// Whether the store refused the request. Refusals are retried only a few times.
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Trouble::Refused(fault) if fault.kind != Kind::Passing)
+        matches!(self, RequestError::Refused(fault) if fault.kind != Kind::Passing)
     }
 
     /// Whether a retry may help. `refusals` is the number of refusals so far, `known` says that the object was seen
     /// before, `reached` that the store has answered before.
     pub(super) fn passes(&self, refusals: u32, known: bool, reached: bool, identity: &Identity) -> bool {
         match self {
-            Trouble::Stalled(_) | Trouble::Cut { .. } => true,
-            Trouble::Changed(_) => false,
-            Trouble::Refused(fault) => match fault.kind {
+            RequestError::Stalled(_) | RequestError::Cut { .. } => true,
+            RequestError::Changed(_) => false,
+            RequestError::Refused(fault) => match fault.kind {
                 Kind::Passing => true,
                 // A mistyped name should fail within seconds, and so should a port without TLS. If TLS worked before,
                 // something in the network cuts connections.
@@ -251,7 +251,7 @@ impl Trouble {
 
     /// Whether to reconnect with credentials that are read again.
     pub(super) fn wants_new_credentials(&self) -> bool {
-        matches!(self, Trouble::Refused(fault) if fault.kind == Kind::Expired)
+        matches!(self, RequestError::Refused(fault) if fault.kind == Kind::Expired)
     }
 
     /// Converts it to an error for the user.
@@ -265,18 +265,18 @@ impl Trouble {
     ) -> Error {
         let asked = format!("asked {} {}{tried}", opened.endpoint, opened.identity);
         let (kind, reason, hint) = match self {
-            Trouble::Changed(now) => return changed(place, before, now),
-            Trouble::Stalled(limit) => (
+            RequestError::Changed(now) => return changed(place, before, now),
+            RequestError::Stalled(limit) => (
                 io::ErrorKind::TimedOut,
                 format!("no bytes received for {} s", limit.as_secs_f64()),
                 "the server or the network is stuck; stall_timeout and retry_seconds in storage_options set the limits",
             ),
-            Trouble::Cut { received, wanted } => (
+            RequestError::Cut { received, wanted } => (
                 io::ErrorKind::UnexpectedEof,
                 format!("the connection ended after {received} of {wanted} bytes"),
                 "the server or a proxy cuts connections; retry_seconds in storage_options sets how long to try",
             ),
-            Trouble::Refused(fault) => {
+            RequestError::Refused(fault) => {
                 let (kind, hint) = advice(fault.kind, &opened.identity, opened.scheme);
                 (kind, fault.words, hint)
             }
@@ -311,22 +311,22 @@ fn web_advice(identity: &Identity) -> &'static str {
     }
 }
 
-impl Distrust {
+impl CertificateFault {
     fn advice(self) -> &'static str {
         match self {
-            Distrust::Issuer => {
+            CertificateFault::Issuer => {
                 "no authority that this machine trusts has signed the server's certificate: give the certificate of its authority as ca_bundle in storage_options"
             }
-            Distrust::Authority => {
+            CertificateFault::Authority => {
                 "the server's certificate is an authority's (CA:TRUE), which cannot be a server's, in ca_bundle or not: let it sign one with CA:FALSE for the server, or make that one self-signed and give it as ca_bundle"
             }
-            Distrust::Name => {
+            CertificateFault::Name => {
                 "the certificate is for another server name: use the name it was made for (an IP address must be in it too)"
             }
-            Distrust::Time => {
+            CertificateFault::Time => {
                 "the certificate has expired or is not valid yet: renew it, or set this machine's clock"
             }
-            Distrust::Other => "the server's certificate is not valid",
+            CertificateFault::Other => "the server's certificate is not valid",
         }
     }
 }

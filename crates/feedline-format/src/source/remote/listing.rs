@@ -6,8 +6,8 @@ use futures_util::StreamExt;
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 
-use super::connection::{Connection, Patience};
-use super::wire::Odd;
+use super::connection::{Connection, RetryTimer};
+use super::wire::UnusableKey;
 use crate::error::{Location, Result};
 use crate::source::Entry;
 
@@ -18,7 +18,7 @@ const HADOOP_MARKER: &str = "_$folder$";
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub(super) objects: Vec<ObjectMeta>,
-    pub(super) odd: Vec<Odd>,
+    pub(super) odd: Vec<UnusableKey>,
     markers: usize,
 }
 
@@ -29,7 +29,7 @@ impl Listed {
     }
 
     fn add(&mut self, meta: ObjectMeta) {
-        match Odd::recognise(meta.location.as_ref()) {
+        match UnusableKey::recognise(meta.location.as_ref()) {
             // The S3 console and s3fs mark folders like this.
             Some(odd) if meta.size == 0 && is_marker(&odd.0) => self.markers += 1,
             Some(odd) => self.odd.push(odd),
@@ -45,7 +45,7 @@ fn is_marker(key: &str) -> bool {
 
 /// Lists the objects below `prefix`; an interrupted listing resumes after the last name.
 pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Location) -> Result<Listed> {
-    let mut patience = Patience::new(connection, "listing", place, None);
+    let mut timer = RetryTimer::new(connection, "listing", place, None);
     let mut found = Listed::default();
     'again: loop {
         let opened = connection.opened();
@@ -53,7 +53,7 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
             Some(last) => opened.store.list_with_offset(Some(prefix), &last.location),
             None => opened.store.list(Some(prefix)),
         };
-        // Odd keys after the last plain name will be listed again.
+        // UnusableKey keys after the last plain name will be listed again.
         let last = found.objects.last().map(|meta| meta.location.to_string());
         found.odd.retain(|odd| last.as_ref().is_some_and(|last| odd.0 <= *last));
         loop {
@@ -62,11 +62,11 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
                 Ok(Some(Ok(meta))) => found.add(meta),
                 Ok(None) => return Ok(found),
                 Ok(Some(Err(error))) => {
-                    patience.wait_after_error(&error, received).await?;
+                    timer.wait_after_error(&error, received).await?;
                     continue 'again;
                 }
                 Err(_) => {
-                    patience.wait_after_stall(received).await?;
+                    timer.wait_after_stall(received).await?;
                     continue 'again;
                 }
             }
@@ -76,14 +76,14 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
 
 /// Lists one folder, without its subfolders.
 pub(super) async fn folder(connection: &Connection, folder: &Path, place: Location) -> Result<Folder> {
-    let mut patience = Patience::new(connection, "listing", place, None);
+    let mut timer = RetryTimer::new(connection, "listing", place, None);
     loop {
         let opened = connection.opened();
         let listing = opened.store.list_with_delimiter(Some(folder));
         match tokio::time::timeout(connection.transfer().stall * 4, listing).await {
             Ok(Ok(found)) => return Ok(names(found)),
-            Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-            Err(_) => patience.wait_after_stall(0).await?,
+            Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+            Err(_) => timer.wait_after_stall(0).await?,
         }
     }
 }
@@ -93,7 +93,7 @@ pub(super) async fn folder(connection: &Connection, folder: &Path, place: Locati
 pub(super) struct Folder {
     /// Names; those of folders end in a slash.
     pub(super) names: Vec<String>,
-    pub(super) odd: Vec<Odd>,
+    pub(super) odd: Vec<UnusableKey>,
     /// Whether the folder exists: it contains something, if only a marker.
     pub(super) exists: bool,
 }
@@ -102,7 +102,7 @@ fn names(listed: ListResult) -> Folder {
     let (mut found, mut folders) = (Listed::default(), Vec::new());
     listed.objects.into_iter().for_each(|meta| found.add(meta));
     for path in listed.common_prefixes {
-        match Odd::recognise(path.as_ref()) {
+        match UnusableKey::recognise(path.as_ref()) {
             Some(odd) => found.odd.push(odd),
             None => folders.push(path),
         }

@@ -34,13 +34,13 @@ use object_store::path::Path;
 
 use self::address::{Address, Scheme};
 use self::connection::Connection;
-use self::fetch::{Pin, Want};
+use self::fetch::{ObjectVersion, RangeRequest};
 use self::listing::Folder;
 use self::options::Options;
 use self::options::{bytes, seconds};
 pub(super) use self::resolve::{folder_at, is_remote, resolve, sink_at};
 pub(super) use self::runtime::hold;
-use self::wire::Odd;
+use self::wire::UnusableKey;
 use super::{
     Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, Traffic, changed, past_end, room_for,
 };
@@ -56,7 +56,7 @@ pub struct RemoteSource {
     /// answer takes a round trip.
     found: Mutex<Option<Found>>,
     /// Keys in listings that cannot be names.
-    odd: Mutex<BTreeSet<Odd>>,
+    odd: Mutex<BTreeSet<UnusableKey>>,
 }
 
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ impl RemoteSource {
         (!name.is_empty()).then(|| name.to_owned())
     }
 
-    fn object(&self, name: &str, promised: Pin) -> Result<RemoteObject> {
+    fn object(&self, name: &str, promised: ObjectVersion) -> Result<RemoteObject> {
         Ok(RemoteObject {
             name: name.to_owned(),
             place: self.place(name),
@@ -163,12 +163,12 @@ impl RemoteSource {
         Error::storage("listing", self.place(""), io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
-    fn note(&self, odd: impl IntoIterator<Item = Odd>) {
+    fn note(&self, odd: impl IntoIterator<Item = UnusableKey>) {
         self.odd.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
     }
 
     /// The error for a key that exists but cannot be part of a data set.
-    fn problem(&self, odd: &Odd) -> Error {
+    fn problem(&self, odd: &UnusableKey) -> Error {
         let key = odd.0.strip_prefix(&self.address.key).unwrap_or(&odd.0);
         let reason = format!("skipped: the key {}", odd.why());
         Error::data(self.place(&format!("{:?}", key.strip_prefix('/').unwrap_or(key))), reason)
@@ -222,10 +222,10 @@ impl RemoteSource {
     }
 
     /// The object's state now; `None` if it does not exist. A range that is being fetched tells it too.
-    fn look(&self, name: &str) -> Result<Option<Pin>> {
+    fn look(&self, name: &str) -> Result<Option<ObjectVersion>> {
         let connection = self.link.connection()?;
-        if let Some(pin) = connection.stage.any(name).and_then(|staged| staged.pin()) {
-            return Ok(Some(pin));
+        if let Some(known) = connection.stage.any(name).and_then(|staged| staged.known()) {
+            return Ok(Some(known));
         }
         connection.wait(connection.head(&self.path(name)?, self.place(name)))
     }
@@ -261,13 +261,13 @@ impl Source for RemoteSource {
         if listed.is_nothing() {
             return Err(self.nothing(prefix));
         }
-        let by_time = !listed.objects.iter().all(|meta| Pin::of(meta).is_tagged());
+        let by_time = !listed.objects.iter().all(|meta| ObjectVersion::of(meta).is_tagged());
         if by_time {
             self.link.by_time.store(true, Ordering::Relaxed);
         }
         let entry = |meta: &ObjectMeta| {
             let name = self.name(&meta.location)?;
-            Some(Entry { name, size: meta.size, version: Pin::of(meta).version(by_time)? })
+            Some(Entry { name, size: meta.size, version: ObjectVersion::of(meta).version(by_time)? })
         };
         let entries = listing::without_markers(listed.objects.iter().filter_map(entry).collect());
         let problems = listed.odd.iter().map(|odd| self.problem(odd)).collect();
@@ -278,7 +278,9 @@ impl Source for RemoteSource {
     fn left_out(&self) -> Vec<Error> {
         let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
         // A folder's key is redundant if a key inside it is listed.
-        let inside = |(one, next): (&Odd, Option<&Odd>)| next.is_none_or(|next| !next.0.starts_with(&one.0));
+        let inside = |(one, next): (&UnusableKey, Option<&UnusableKey>)| {
+            next.is_none_or(|next| !next.0.starts_with(&one.0))
+        };
         let nexts = odd.iter().skip(1).map(Some).chain([None]);
         odd.iter().zip(nexts).filter(|pair| inside(*pair)).map(|(odd, _)| self.problem(odd)).collect()
     }
@@ -309,13 +311,13 @@ impl Source for RemoteSource {
 
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
         let missing = || Error::storage("opening", self.place(name), io::ErrorKind::NotFound.into());
-        let pin = self.look(name)?.ok_or_else(missing)?;
-        Ok(Arc::new(self.object(name, pin)?))
+        let known = self.look(name)?.ok_or_else(missing)?;
+        Ok(Arc::new(self.object(name, known)?))
     }
 
     /// Sends no request: the first read checks the version.
     fn open_seen(&self, name: &str, seen: Seen) -> Result<Arc<dyn Object>> {
-        Ok(Arc::new(self.object(name, Pin::seen(seen.size, seen.version))?))
+        Ok(Arc::new(self.object(name, ObjectVersion::seen(seen.size, seen.version))?))
     }
 
     fn read_whole(&self, name: &str, into: &mut Vec<u8>) -> Result<()> {
@@ -333,7 +335,7 @@ impl Source for RemoteSource {
     }
 
     fn read_unchanged(&self, name: &str, version: u64, into: &mut [u8]) -> Result<()> {
-        self.object(name, Pin::seen(into.len() as u64, version))?.read_at(0, into)
+        self.object(name, ObjectVersion::seen(into.len() as u64, version))?.read_at(0, into)
     }
 
     fn forget(&self, name: &str, range: &Range<u64>) {
@@ -348,10 +350,10 @@ impl Source for RemoteSource {
 
     fn prefetch(&self, name: &str, range: Range<u64>, seen: Option<Seen>) -> Option<Ticket> {
         let connection = self.link.connection().ok()?;
-        let pin = seen.map(|seen| Pin::seen(seen.size, seen.version));
+        let known = seen.map(|seen| ObjectVersion::seen(seen.size, seen.version));
         let (path, place) = (self.path(name).ok()?, self.place(name));
-        let want = Want { path, place, range, pin, landing: None };
-        Some(Ticket::new(staged::begin(&connection, name, want)))
+        let request = RangeRequest { path, place, range, known, landing: None };
+        Some(Ticket::new(staged::begin(&connection, name, request)))
     }
 }
 
@@ -362,19 +364,19 @@ struct RemoteObject {
     place: Location,
     path: Path,
     /// The expected state: as the store confirmed, or as an index says.
-    promised: Pin,
+    promised: ObjectVersion,
     /// The state that came with the first bytes, where `promised` says less.
-    confirmed: OnceLock<Pin>,
+    confirmed: OnceLock<ObjectVersion>,
     link: Arc<StoreLink>,
 }
 
 impl RemoteObject {
-    fn pin(&self) -> &Pin {
+    fn known(&self) -> &ObjectVersion {
         self.confirmed.get().unwrap_or(&self.promised)
     }
 
     /// From now on, every answer must agree with this one.
-    fn must_agree(&self, now: Pin) -> Result<()> {
+    fn must_agree(&self, now: ObjectVersion) -> Result<()> {
         let confirmed = self.confirmed.get_or_init(|| now.clone());
         if confirmed.agrees(&now) {
             return Ok(());
@@ -403,7 +405,7 @@ impl Object for RemoteObject {
     }
 
     fn version(&self) -> u64 {
-        let version = || self.pin().version(self.link.by_time.load(Ordering::Relaxed));
+        let version = || self.known().version(self.link.by_time.load(Ordering::Relaxed));
         // An unknown version is 0; a read then reports why.
         version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
     }
@@ -416,13 +418,13 @@ impl Object for RemoteObject {
         }
         let connection = self.link.connection()?;
         if let Some(staged) = connection.stage.find(&self.name, &range)
-            && let Some(now) = staged.read(offset, into, self.pin(), &self.place)?
+            && let Some(now) = staged.read(offset, into, self.known(), &self.place)?
         {
             return self.must_agree(now);
         }
         let (path, place) = (self.path.clone(), self.place.clone());
-        let want = Want { path, place, range, pin: Some(self.pin().clone()), landing: None };
-        self.must_agree(connection.wait(connection.fill(want, into))?)
+        let request = RangeRequest { path, place, range, known: Some(self.known().clone()), landing: None };
+        self.must_agree(connection.wait(connection.fill(request, into))?)
     }
 
     fn hold(&self, range: Range<u64>) -> Result<Held> {

@@ -51,9 +51,8 @@ fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>
     let remote: Arc<dyn Source> = Arc::new(remote);
     let Some(folder) = &storage.cache_dir else { return Ok(remote) };
     let limit = storage.options.get("cache_bytes").map(|value| bytes("cache_bytes", value)).transpose()?;
-    let patience =
-        storage.options.get("cache_lock_timeout").map(|value| seconds("cache_lock_timeout", value));
-    Ok(Arc::new(CachedSource::with_patience(remote, folder, limit, patience.transpose()?)?))
+    let timer = storage.options.get("cache_lock_timeout").map(|value| seconds("cache_lock_timeout", value));
+    Ok(Arc::new(CachedSource::with_patience(remote, folder, limit, timer.transpose()?)?))
 }
 
 /// Whether an address is a folder: whether something lies below it. A web server cannot be asked, and who may not list

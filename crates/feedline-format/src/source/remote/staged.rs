@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 
 use super::connection::{CHECK_EVERY, Connection};
-use super::fetch::{Pin, Want};
+use super::fetch::{ObjectVersion, RangeRequest};
 use super::landing::{Landing, Room};
 use crate::error::{Error, Location, Result};
 use crate::source::cells::{CELL, Cells};
@@ -24,7 +24,7 @@ use crate::source::{add_wait, changed};
 pub(super) struct Stage {
     ranges: Mutex<HashMap<String, Vec<Arc<Staged>>>>,
     cells: Cells,
-    spare: Mutex<Spare>,
+    spare: Mutex<SpareBuffers>,
     /// Number of bytes that had to be copied after they were received.
     pub(super) copied: AtomicU64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Stage {
 /// Buffers smaller than a cell, of freed ranges, for the next ones: new memory from the system costs a page fault for
 /// every 4 KiB, 0.2 s of CPU per GB where receiving takes 0.5.
 #[derive(Debug, Default)]
-struct Spare {
+struct SpareBuffers {
     buffers: Vec<BytesMut>,
     bytes: usize,
     /// Bytes of all buffers in use, and their maximum so far: used and spare buffers together never exceed it.
@@ -49,7 +49,7 @@ fn capacity_for(length: usize) -> usize {
     length.next_multiple_of(step)
 }
 
-impl Spare {
+impl SpareBuffers {
     /// An empty buffer for `length` bytes.
     fn take(&mut self, length: usize) -> BytesMut {
         let capacity = capacity_for(length);
@@ -108,7 +108,7 @@ struct Progress {
     length: usize,
     landing: Landing,
     /// Version of the bytes, once some have arrived.
-    pin: Option<Pin>,
+    known: Option<ObjectVersion>,
     /// Set when no more bytes will arrive.
     failed: Option<Failure>,
     /// Number of bytes that a reader waits for: readers are woken when it is reached, not for each piece.
@@ -162,25 +162,25 @@ impl Staged {
     }
 
     /// Waits until the version is known; `None` if no bytes will arrive.
-    pub(super) fn pin(&self) -> Option<Pin> {
+    pub(super) fn known(&self) -> Option<ObjectVersion> {
         let mut progress = self.lock();
-        while progress.pin.is_none() && progress.failed.is_none() && !is_given_up() {
+        while progress.known.is_none() && progress.failed.is_none() && !is_given_up() {
             progress.awaited = 0;
             let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        progress.pin.clone()
+        progress.known.clone()
     }
 
     /// Waits for the bytes from `offset` on, which the range must contain, and copies them if they are of the version
-    /// `pin`. Returns the version that came with them. `None` if the prefetch was cancelled.
+    /// `known`. Returns the version that came with them. `None` if the prefetch was cancelled.
     pub(super) fn read(
         &self,
         offset: u64,
         into: &mut [u8],
-        pin: &Pin,
+        known: &ObjectVersion,
         place: &Location,
-    ) -> Result<Option<Pin>> {
+    ) -> Result<Option<ObjectVersion>> {
         let start = (offset - self.range.start) as usize;
         let end = start + into.len();
         let mut progress = self.lock();
@@ -199,8 +199,8 @@ impl Staged {
         if let Some(begun) = begun {
             add_wait(begun.elapsed());
         }
-        match &progress.pin {
-            Some(now) if !pin.agrees(now) => Err(changed(place.clone(), pin.size, now.size)),
+        match &progress.known {
+            Some(now) if !known.agrees(now) => Err(changed(place.clone(), known.size, now.size)),
             now => {
                 progress.copy(start, into);
                 Ok(now.clone())
@@ -214,7 +214,7 @@ impl Stage {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spare(&self) -> MutexGuard<'_, Spare> {
+    fn spare(&self) -> MutexGuard<'_, SpareBuffers> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -286,17 +286,17 @@ impl Drop for Held {
 }
 
 /// Begins to fetch a range in the background.
-pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) -> Held {
-    let length = (want.range.end - want.range.start) as usize;
+pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: RangeRequest) -> Held {
+    let length = (request.range.end - request.range.start) as usize;
     let landing = Landing::new(connection.stage.room(length));
-    want.landing = Some(landing.clone());
+    request.landing = Some(landing.clone());
     let staged = Arc::new(Staged {
-        range: want.range.clone(),
+        range: request.range.clone(),
         progress: Mutex::new(Progress {
             pieces: Vec::new(),
             length: 0,
             landing,
-            pin: None,
+            known: None,
             failed: None,
             awaited: usize::MAX,
         }),
@@ -314,7 +314,7 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
             None => queueing.await,
         };
         let (copied, mut come) = (asking.clone(), 0);
-        let sink = |pin: &Pin, piece: Bytes| {
+        let sink = |known: &ObjectVersion, piece: Bytes| {
             let mut progress = filling.lock();
             if progress.failed.is_some() {
                 // Dropped a moment ago; this task ends at its next step.
@@ -322,8 +322,8 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
             }
             come += piece.len();
             copied.stage.copied.fetch_add(progress.add(piece, come == length) as u64, Ordering::Relaxed);
-            if progress.pin.is_none() {
-                progress.pin = Some(pin.clone());
+            if progress.known.is_none() {
+                progress.known = Some(known.clone());
             }
             if progress.length >= progress.awaited {
                 progress.awaited = usize::MAX;
@@ -332,7 +332,7 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut want: Want) ->
             }
         };
         // If the task panics, readers must not wait for it for ever.
-        match AssertUnwindSafe(asking.fetch(want, sink)).catch_unwind().await {
+        match AssertUnwindSafe(asking.fetch(request, sink)).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => filling.fail(error),
             Err(panic) => filling.fail(asking.broken_task(&*panic)),
@@ -352,7 +352,7 @@ mod tests {
         fn spare_buffers_never_add_to_the_most_that_was_used(
             steps in prop::collection::vec((1usize..300_000, 0usize..4), 1..200),
         ) {
-            let mut spare = Spare::default();
+            let mut spare = SpareBuffers::default();
             let mut taken: Vec<(usize, BytesMut)> = Vec::new();
             let mut most = 0;
             for (length, keep) in steps {
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_buffer_of_nearly_the_same_length_is_used_again() {
-        let mut spare = Spare::default();
+        let mut spare = SpareBuffers::default();
         let (first, second) = (spare.take(1_000_000), spare.take(1_000_000));
         let place = first.as_ptr();
         spare.put(1_000_000, Some(first));

@@ -9,7 +9,7 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 
-use super::connection::{Connection, Patience};
+use super::connection::{Connection, RetryTimer};
 use super::{RemoteSource, Scheme};
 use crate::error::{Error, Location, Result};
 use crate::source::{Sink, to_usize};
@@ -41,13 +41,13 @@ impl Sink for RemoteSource {
 }
 
 async fn remove(connection: &Connection, path: &Path, place: Location) -> Result<()> {
-    let mut patience = Patience::new(connection, "removing", place, None);
+    let mut timer = RetryTimer::new(connection, "removing", place, None);
     loop {
         let opened = connection.opened();
         match tokio::time::timeout(connection.transfer().stall, opened.store.delete(path)).await {
             Ok(Ok(()) | Err(object_store::Error::NotFound { .. })) => return Ok(()),
-            Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-            Err(_) => patience.wait_after_stall(0).await?,
+            Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+            Err(_) => timer.wait_after_stall(0).await?,
         }
     }
 }
@@ -88,24 +88,24 @@ impl<'a> Upload<'a> {
 
     async fn whole(&self) -> Result<()> {
         let payload = self.payload(0, self.size)?;
-        let mut patience = Patience::new(self.connection, "writing", self.place.clone(), None);
+        let mut timer = RetryTimer::new(self.connection, "writing", self.place.clone(), None);
         loop {
             let opened = self.connection.opened();
             match tokio::time::timeout(PART_TIME, opened.store.put(&self.path, payload.clone())).await {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-                Err(_) => patience.wait_after_stall(0).await?,
+                Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+                Err(_) => timer.wait_after_stall(0).await?,
             }
         }
     }
 
     async fn in_parts(&self, store: &dyn MultipartStore) -> Result<()> {
-        let mut patience = Patience::new(self.connection, "writing", self.place.clone(), None);
+        let mut timer = RetryTimer::new(self.connection, "writing", self.place.clone(), None);
         let id = loop {
             match tokio::time::timeout(PART_TIME, store.create_multipart(&self.path)).await {
                 Ok(Ok(id)) => break id,
-                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-                Err(_) => patience.wait_after_stall(0).await?,
+                Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+                Err(_) => timer.wait_after_stall(0).await?,
             }
         };
         let sent = self.send_parts(store, &id).await;
@@ -120,14 +120,14 @@ impl<'a> Upload<'a> {
         let count = self.size.div_ceil(self.part_bytes);
         let parts = (0..count).map(|number| self.send_part(store, id, number));
         let parts: Vec<PartId> = stream::iter(parts).buffered(AT_ONCE).try_collect().await?;
-        let mut patience = Patience::new(self.connection, "writing", self.place.clone(), None);
+        let mut timer = RetryTimer::new(self.connection, "writing", self.place.clone(), None);
         loop {
             match tokio::time::timeout(PART_TIME, store.complete_multipart(&self.path, id, parts.clone()))
                 .await
             {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-                Err(_) => patience.wait_after_stall(0).await?,
+                Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+                Err(_) => timer.wait_after_stall(0).await?,
             }
         }
     }
@@ -135,13 +135,13 @@ impl<'a> Upload<'a> {
     async fn send_part(&self, store: &dyn MultipartStore, id: &String, number: u64) -> Result<PartId> {
         let start = number * self.part_bytes;
         let payload = self.payload(start, (start + self.part_bytes).min(self.size))?;
-        let mut patience = Patience::new(self.connection, "writing", self.place.clone(), None);
+        let mut timer = RetryTimer::new(self.connection, "writing", self.place.clone(), None);
         loop {
             let put = store.put_part(&self.path, id, number as usize, payload.clone());
             match tokio::time::timeout(PART_TIME, put).await {
                 Ok(Ok(part)) => return Ok(part),
-                Ok(Err(error)) => patience.wait_after_error(&error, 0).await?,
-                Err(_) => patience.wait_after_stall(0).await?,
+                Ok(Err(error)) => timer.wait_after_error(&error, 0).await?,
+                Err(_) => timer.wait_after_stall(0).await?,
             }
         }
     }

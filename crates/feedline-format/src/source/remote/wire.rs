@@ -1,7 +1,7 @@
 //! Corrects answers between the network and `object_store`.
 //!
 //! `object_store` refuses a whole page of a listing for one key that it would not write itself (`a//b`, `./x`). Such
-//! keys are legal. Each is [encoded](Odd) as one plain name and decoded again by the listing code.
+//! keys are legal. Each is [encoded](UnusableKey) as one plain name and decoded again by the listing code.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -94,9 +94,9 @@ const MARK: &str = "\u{f8f0}odd:";
 
 /// A key that cannot be an object's name here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Odd(pub(super) String);
+pub(super) struct UnusableKey(pub(super) String);
 
-impl Odd {
+impl UnusableKey {
     /// Why this key cannot be a name; `None` if it can.
     fn reason(key: &str) -> Option<&'static str> {
         let folder = key.strip_suffix('/');
@@ -115,7 +115,7 @@ impl Odd {
 
     /// Why it cannot be part of a data set.
     pub(super) fn why(&self) -> &'static str {
-        Odd::reason(&self.0).unwrap_or("is not a name")
+        UnusableKey::reason(&self.0).unwrap_or("is not a name")
     }
 
     /// Encodes it as one plain part of a path.
@@ -130,7 +130,7 @@ impl Odd {
         let hex = path.strip_prefix(MARK)?;
         let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(byte).collect();
-        Some(Odd(String::from_utf8(bytes?).ok()?))
+        Some(UnusableKey(String::from_utf8(bytes?).ok()?))
     }
 }
 
@@ -142,9 +142,9 @@ fn with_plain_names(page: &str) -> Cow<'_, str> {
         let key = unescaped(&page[found.text.clone()]);
         // A folder's name may end in a slash.
         let judged = if found.is_folder { key.strip_suffix('/').unwrap_or(&key) } else { &key };
-        if Odd::reason(judged).is_some() {
+        if UnusableKey::reason(judged).is_some() {
             changed += &page[kept..found.text.start];
-            changed += &Odd(key).disguise();
+            changed += &UnusableKey(key).disguise();
             kept = found.text.end;
         }
         at = found.text.end;
@@ -212,10 +212,10 @@ mod tests {
                     <CommonPrefixes><Prefix>d/e/</Prefix></CommonPrefixes>\
                     <CommonPrefixes><Prefix>d/../</Prefix></CommonPrefixes></R>";
         let changed = with_plain_names(page);
-        let odd: Vec<Odd> = changed
+        let odd: Vec<UnusableKey> = changed
             .split(['<', '>'])
             .filter(|text| text.starts_with(MARK))
-            .map(|text| Odd::recognise(text).unwrap())
+            .map(|text| UnusableKey::recognise(text).unwrap())
             .collect();
         let found: Vec<(&str, &str)> = odd.iter().map(|odd| (odd.0.as_str(), odd.why())).collect();
         let empty = "has an empty part between slashes";

@@ -12,7 +12,7 @@ use super::workers::EpochRun;
 use crate::batch::{Layout, RowMut};
 use crate::error::{Error, Result, Stage};
 use crate::spec::LoaderOptions;
-use crate::transform::{BatchTransform, Deed, MixKey, Soft};
+use crate::transform::{BatchTransform, MixAction, MixKey, Soft};
 
 /// A row and the position of its sample in the epoch.
 #[derive(Debug)]
@@ -234,11 +234,12 @@ impl EpochRun {
                 // Without its partner, a sample stays unchanged.
                 continue;
             }
-            let deeds = (op.deed(self.mix_key(a.position, place)), op.deed(self.mix_key(b.position, place)));
-            if let (Deed::Paste { .. }, _) | (_, Deed::Paste { .. }) = deeds {
-                self.paste((&mut a.row, &mut b.row), deeds)?;
+            let actions =
+                (op.action(self.mix_key(a.position, place)), op.action(self.mix_key(b.position, place)));
+            if let (MixAction::Paste { .. }, _) | (_, MixAction::Paste { .. }) = actions {
+                self.paste((&mut a.row, &mut b.row), actions)?;
             } else {
-                self.plan.mix.mix_pair(&mut a.row, &mut b.row, deeds)?;
+                self.plan.mix.mix_pair(&mut a.row, &mut b.row, actions)?;
             }
         }
         Ok(())
@@ -250,26 +251,26 @@ impl MixPlan {
         &self,
         a: &mut RowMut<'_>,
         b: &mut RowMut<'_>,
-        deeds: (Deed, Deed),
+        actions: (MixAction, MixAction),
     ) -> feedline_pixels::Result<()> {
         let Some((_, form, _)) = self.images.first() else { return Ok(()) };
-        let own = |deed: Deed| match deed {
-            Deed::Blend { own } => own as f32,
-            Deed::Cut(cut) => cut.own(form.size) as f32,
+        let own = |action: MixAction| match action {
+            MixAction::Blend { own } => own as f32,
+            MixAction::Cut(cut) => cut.own(form.size) as f32,
             _ => 1.0,
         };
-        let shares = (own(deeds.0), own(deeds.1));
+        let shares = (own(actions.0), own(actions.1));
         if shares == (1.0, 1.0) {
             return Ok(());
         }
-        if matches!(deeds, (Deed::Cut(_), _) | (_, Deed::Cut(_))) {
+        if matches!(actions, (MixAction::Cut(_), _) | (_, MixAction::Cut(_))) {
             let forms = self.images.iter().map(|(column, form, _)| (column, form));
             for (column, form) in forms.chain(self.masks.iter().map(|(column, form)| (column, form))) {
-                let region = |deed: Deed| match deed {
-                    Deed::Cut(cut) => cut.region(form.size),
+                let region = |action: MixAction| match action {
+                    MixAction::Cut(cut) => cut.region(form.size),
                     _ => feedline_pixels::Region::new(0, 0, 0, 0),
                 };
-                let boxes = (region(deeds.0), region(deeds.1));
+                let boxes = (region(actions.0), region(actions.1));
                 exchange_boxes(form, a.dense(*column), b.dense(*column), boxes)?;
             }
         } else {

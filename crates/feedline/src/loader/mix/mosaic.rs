@@ -9,7 +9,7 @@ use super::objects::{Values, box_at, box_bytes, ragged_targets};
 use crate::loader::plan::Views;
 use crate::loader::targets::TargetKind;
 use crate::loader::workers::EpochRun;
-use crate::transform::{BatchTransform, Boxes, Deed};
+use crate::transform::{BatchTransform, Boxes, MixAction};
 
 /// One quarter: the part of its sample, and its place in the result.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl EpochRun {
         }
         let mut centers = [(0.0, 0.0); 4];
         for (center, member) in centers.iter_mut().zip(&*unit) {
-            let Deed::Mosaic { center: drawn } = op.deed(self.mix_key(member.position, place)) else {
+            let MixAction::Mosaic { center: drawn } = op.action(self.mix_key(member.position, place)) else {
                 return Ok(());
             };
             *center = drawn;

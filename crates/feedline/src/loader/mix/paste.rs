@@ -9,7 +9,7 @@ use crate::loader::plan::{Plan, Views};
 use crate::loader::targets::{TargetKind, TargetPlan};
 use crate::loader::workers::EpochRun;
 use crate::random::Draw;
-use crate::transform::{BatchTransform, Boxes, CopyPaste, Deed};
+use crate::transform::{BatchTransform, Boxes, CopyPaste, MixAction};
 
 impl Plan {
     /// Checks that there is one mask per box, because objects are pasted by their masks.
@@ -46,7 +46,7 @@ impl EpochRun {
     pub(super) fn paste<'a>(
         &self,
         (a, b): (&mut RowMut<'a>, &mut RowMut<'a>),
-        deeds: (Deed, Deed),
+        actions: (MixAction, MixAction),
     ) -> Result<()> {
         let views = &self.plan.pictures[0];
         let targets: Vec<&TargetPlan> = ragged_targets(views, 0).collect();
@@ -56,8 +56,8 @@ impl EpochRun {
             values: targets.iter().map(|target| Values::of(row, target.column)).collect(),
         };
         let (first, second) = (before(a), before(b));
-        for (row, own, other, deed) in [(a, &first, &second, deeds.0), (b, &second, &first, deeds.1)] {
-            if let Deed::Paste { share, seed } = deed {
+        for (row, own, other, action) in [(a, &first, &second, actions.0), (b, &second, &first, actions.1)] {
+            if let MixAction::Paste { share, seed } = action {
                 self.paste_into(row, views, &targets, (own, other), (share, seed))?;
             }
         }

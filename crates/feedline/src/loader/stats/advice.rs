@@ -7,6 +7,9 @@ use super::{StageSeconds, Stats};
 /// A consumer that waits less than this share of its time is the limit itself.
 const HARDLY: f64 = 0.1;
 
+/// Reads that wait for this share of their time wait for storage; the others copy.
+const WAITING: f64 = 0.5;
+
 /// Threads that want a core and have none for this share of their work are short of cores.
 const STARVED: f64 = 0.35;
 
@@ -224,11 +227,29 @@ fn advice(stats: &Stats, bound: Bound) -> String {
     let (stored, threads) = (&stats.stored, stats.threads);
     match bound {
         Bound::Bytes => stored.on_bytes().to_owned(),
-        Bound::Read => stored.on_reading().to_owned(),
+        Bound::Read => on_storage(stats),
         Bound::Decode => stored.on_decoding(threads),
         Bound::Transform => stored.on_transforming(threads),
         _ => "fields=[...] leaves out what is not needed".to_owned(),
     }
+}
+
+/// What to do about reads that take most of the time, and whether they wait for storage.
+fn on_storage(stats: &Stats) -> String {
+    let (ways, ahead) = (stats.stored.on_reading(), &stats.read_ahead);
+    if stats.stored.remote || stats.read_blocked < WAITING {
+        return ways.to_owned();
+    }
+    if !ahead.allowed {
+        return format!("storage is the limit, and read_ahead='off' makes the threads wait for it; {ways}");
+    }
+    if !ahead.active {
+        return format!("storage is the limit; {ways}");
+    }
+    let (reads, waited) = (ahead.reads, ahead.waited);
+    format!(
+        "storage is the limit although bytes are read ahead ({waited} of {reads} reads waited for it); {ways}"
+    )
 }
 
 impl StageSeconds {
@@ -252,7 +273,7 @@ impl StageSeconds {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CoreStats, Stats};
+    use super::super::{AheadStats, CoreStats, Stats};
     use super::*;
 
     fn stats(read: f64, decode: f64, wait: f64, busy: f64, stored: &Stored) -> Stats {
@@ -285,6 +306,22 @@ mod tests {
         let text = said(&stats(1.0, 3.0, 2.0, 2.0, &here));
         assert!(text.starts_with("decode-bound: 2 threads 100 % busy, 75 % of that decoding"), "{text}");
         assert!(text.contains("the training step waits 50 % of the time"), "{text}");
+    }
+
+    #[test]
+    fn slow_storage_is_named() {
+        let here = Stored { packed: true, cores: 2, ..Stored::default() };
+        let waiting = |read_ahead: AheadStats, read_blocked: f64| {
+            said(&Stats { read_blocked, read_ahead, ..stats(3.0, 1.0, 3.0, 1.0, &here) })
+        };
+        let ahead = AheadStats { allowed: true, active: true, reads: 100, waited: 90 };
+        let text = waiting(ahead, 0.9);
+        assert!(text.starts_with("read-bound") && text.contains("90 of 100 reads waited for it"), "{text}");
+        let off = waiting(AheadStats::default(), 0.9);
+        assert!(off.contains("storage is the limit, and read_ahead='off'"), "{off}");
+        assert!(!waiting(ahead, 0.1).contains("storage is the limit"), "copying is not waiting");
+        let idle = waiting(AheadStats { active: false, ..ahead }, 0.9);
+        assert!(idle.contains("storage is the limit; faster storage"), "{idle}");
     }
 
     #[test]

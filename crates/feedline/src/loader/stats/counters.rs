@@ -119,6 +119,12 @@ impl Counters {
         }
     }
 
+    /// Counts samples that were made together, as one in a trace.
+    pub(crate) fn finished_together(&self, made: &Made, count: u64) {
+        self.samples.fetch_add(count - 1, Ordering::Relaxed);
+        self.finished(made, 0);
+    }
+
     /// Counts a finished sample of `bytes` stored bytes.
     pub(crate) fn finished(&self, made: &Made, bytes: u64) {
         self.samples.fetch_add(1, Ordering::Relaxed);

@@ -58,6 +58,7 @@ impl Stats {
         self.queue = QueueStats { ready: self.queue.ready + rank.queue.ready, history: Vec::new() };
         self.storage = self.storage.plus(rank.storage);
         self.memory = self.memory.plus(&rank.memory);
+        self.read_ahead = self.read_ahead.plus(rank.read_ahead);
         self.cores = CoreStats {
             cpu_seconds: self.cores.cpu_seconds + rank.cores.cpu_seconds,
             starved_seconds: self.cores.starved_seconds + rank.cores.starved_seconds,

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::tune::Seen;
 use crate::batch::PoolStats;
+use crate::read::Switch;
 use crate::source::Traffic;
+use crate::spec::ReadAhead;
 
 pub use advice::{Bound, Stored};
 pub(crate) use counters::{Counters, Made, Watch, Work};
@@ -222,6 +224,9 @@ pub struct Stats {
     pub occupancy: StageSeconds,
     /// Of the time spent reading, the share in which the thread waited for storage, as far as one read of 64 tells.
     pub read_blocked: f64,
+    /// Local reads that were done before a worker needed them.
+    #[serde(default)]
+    pub read_ahead: AheadStats,
     /// Seconds the consumer waited for a batch.
     pub consumer_wait_seconds: f64,
     /// Seconds the consumer did something else between batches.
@@ -259,10 +264,39 @@ pub struct Stats {
     pub ranks: Vec<RankStats>,
 }
 
+/// Reads of local data ahead of need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AheadStats {
+    /// Whether the option allows them.
+    pub allowed: bool,
+    /// Whether local data are read ahead now.
+    pub active: bool,
+    /// Reads so far.
+    pub reads: u64,
+    /// Those that had to wait for storage; the others found their bytes in memory.
+    pub waited: u64,
+}
+
+impl AheadStats {
+    pub(crate) fn of(switch: &Switch) -> Self {
+        let (reads, waited) = switch.counts();
+        AheadStats { allowed: switch.asked() != ReadAhead::Off, active: switch.is_on(), reads, waited }
+    }
+
+    fn plus(self, other: AheadStats) -> Self {
+        AheadStats {
+            allowed: self.allowed || other.allowed,
+            active: self.active || other.active,
+            reads: self.reads + other.reads,
+            waited: self.waited + other.waited,
+        }
+    }
+}
+
 /// Worker seconds by stage, or shares of them.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StageSeconds {
-    /// Getting bytes from local storage, or from those that came over the network.
+    /// Getting bytes from local storage, waits for it included, or from those that came over the network.
     pub read: f64,
     /// Waiting for bytes from the network.
     pub bytes: f64,
@@ -321,6 +355,7 @@ pub(crate) struct Known {
     pub(crate) stored: Stored,
     pub(crate) storage: Traffic,
     pub(crate) warnings: Vec<String>,
+    pub(crate) ahead: AheadStats,
 }
 
 impl Totals {
@@ -355,7 +390,7 @@ impl Totals {
         let workers = self.workers().clone();
         let all = |read: &dyn Fn(&Counters) -> u64| workers.iter().map(|w| read(w)).sum::<u64>();
         let (looked, on_core) = (all(&|w| load(&w.looked)), all(&|w| load(&w.looked_on_core)));
-        let Known { threads, depth, pool, dropped, padded, ready, stored, storage, warnings } = known;
+        let Known { threads, depth, pool, dropped, padded, ready, stored, storage, warnings, ahead } = known;
         let mut stats = Stats {
             threads,
             depth,
@@ -379,6 +414,7 @@ impl Totals {
             cores: system::cores(workers.iter().map(|worker| load(&worker.thread))),
             stored,
             warnings,
+            read_ahead: ahead,
             ..Stats::default()
         };
         stats.conclude();
@@ -450,6 +486,7 @@ mod tests {
             stored: Stored { single_files: true, cores: 2, ..Stored::default() },
             storage: Traffic::default(),
             warnings: Vec::new(),
+            ahead: AheadStats::default(),
         }
     }
 

@@ -36,7 +36,7 @@ impl MixKey {
 
 /// What to do to one sample with its partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum MixAction {
     /// Nothing.
     Nothing,
     /// Blend: this share of itself, the rest is the partner.
@@ -96,36 +96,40 @@ fn beta(alpha: f64, draw: &mut Draw) -> f64 {
 
 impl BatchTransform {
     /// What to do to the sample with this key.
-    pub(crate) fn deed(&self, key: MixKey) -> Deed {
+    pub(crate) fn action(&self, key: MixKey) -> MixAction {
         match self {
             BatchTransform::MixUp(op) => {
                 let mut draw = key.draw(op.per, 2);
-                if draw.chance(op.p) { Deed::Blend { own: beta(op.alpha, &mut draw) } } else { Deed::Nothing }
+                if draw.chance(op.p) {
+                    MixAction::Blend { own: beta(op.alpha, &mut draw) }
+                } else {
+                    MixAction::Nothing
+                }
             }
             BatchTransform::CutMix(op) => {
                 let mut draw = key.draw(op.per, 2);
-                if draw.chance(op.p) { Deed::Cut(cut(op, &mut draw)) } else { Deed::Nothing }
+                if draw.chance(op.p) { MixAction::Cut(cut(op, &mut draw)) } else { MixAction::Nothing }
             }
             BatchTransform::Mosaic(op) => {
                 let mut draw = key.draw(Per::Pair, 4);
                 if !draw.chance(op.p) {
-                    return Deed::Nothing;
+                    return MixAction::Nothing;
                 }
                 let mut own = key.draw(Per::Sample, 4);
                 let (low, high) = op.center;
-                Deed::Mosaic { center: (own.between(low, high), own.between(low, high)) }
+                MixAction::Mosaic { center: (own.between(low, high), own.between(low, high)) }
             }
             BatchTransform::CopyPaste(op) => {
                 let mut draw = key.draw(Per::Sample, 2);
                 if draw.chance(op.p) {
-                    Deed::Paste { share: op.share, seed: draw.bits() }
+                    MixAction::Paste { share: op.share, seed: draw.bits() }
                 } else {
-                    Deed::Nothing
+                    MixAction::Nothing
                 }
             }
-            BatchTransform::LabelSmoothing(_) | BatchTransform::OneHot(_) => Deed::Nothing,
+            BatchTransform::LabelSmoothing(_) | BatchTransform::OneHot(_) => MixAction::Nothing,
             BatchTransform::RandomChoice(of) => {
-                choose(of, key).deed(MixKey { place: key.place | 1 << 32, ..key })
+                choose(of, key).action(MixKey { place: key.place | 1 << 32, ..key })
             }
         }
     }
@@ -190,9 +194,9 @@ mod tests {
 
     #[test]
     fn draws_count_for_batch_pair_or_sample() {
-        let deeds = |per| (0..16).map(|at| mixup(per).deed(key(at))).collect::<Vec<_>>();
-        let (batch, pair, sample) = (deeds(Per::Batch), deeds(Per::Pair), deeds(Per::Sample));
-        assert!(batch[..8].iter().all(|deed| *deed == batch[0]) && batch[8] != batch[0]);
+        let actions = |per| (0..16).map(|at| mixup(per).action(key(at))).collect::<Vec<_>>();
+        let (batch, pair, sample) = (actions(Per::Batch), actions(Per::Pair), actions(Per::Sample));
+        assert!(batch[..8].iter().all(|action| *action == batch[0]) && batch[8] != batch[0]);
         assert!((0..8).all(|at| pair[2 * at] == pair[2 * at + 1]) && pair[0] != pair[2]);
         assert_ne!(sample[0], sample[1]);
     }

@@ -8,7 +8,7 @@ mod draw;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use draw::{Deed, MixKey};
+pub(crate) use draw::{MixAction, MixKey};
 
 /// One operation on samples of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,256 @@
+//! Local data that are read before they are needed: the same batches, the same errors, within memory.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use feedline::format::{PackOptions, ReadingOptions};
+use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, ReadAhead, Shuffle, pack};
+use proptest::prelude::*;
+use support::{bitmap, tar};
+
+/// The same images as a folder, tars and a pack: (what to open, name).
+const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
+
+fn images(count: usize, side: u32) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let mut members = Vec::new();
+    for number in 0..count {
+        let image = bitmap(side + number as u32 % 5, number as u64);
+        let path = root.path().join(format!("photos/c{}/{number:04}.bmp", number % 3));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &image).unwrap();
+        members.push((format!("{number:04}.bmp"), image));
+    }
+    fs::create_dir_all(root.path().join("shards")).unwrap();
+    for (number, shard) in members.chunks(count.div_ceil(3)).enumerate() {
+        fs::write(root.path().join(format!("shards/{number:03}.tar")), tar(shard)).unwrap();
+    }
+    let photos = Dataset::open(root.path().join("photos").display().to_string()).unwrap();
+    let parts = PackOptions { part_bytes: Some(100_000), workers: 1, ..PackOptions::default() };
+    pack(&**photos.format(), root.path().join("packed"), &parts, &()).unwrap();
+    root
+}
+
+fn open(root: &Path, name: &str) -> Dataset {
+    Dataset::open(root.join(name).display().to_string()).unwrap()
+}
+
+fn undecoded(batch_size: u64, shuffle: Shuffle, ahead: ReadAhead) -> LoaderOptions {
+    LoaderOptions::default()
+        .with_batch_size(batch_size)
+        .with_shuffle(shuffle)
+        .with_seed(5)
+        .with_num_workers(2)
+        .with_read_ahead(ahead)
+        .with_decode(DecodeMode::None)
+}
+
+type Bytes = Vec<Vec<Vec<u8>>>;
+
+/// Every byte of every column of every batch from a position on.
+fn epoch_from(loader: &Loader, number: u64, first: u64) -> feedline::Result<Bytes> {
+    loader
+        .epoch_from(number, first)?
+        .map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect()))
+        .collect()
+}
+
+#[test]
+fn every_format_gives_the_same_batches_and_reads_them_ahead() {
+    let root = images(60, 24);
+    for (name, format) in FORMATS {
+        let dataset = open(root.path(), name);
+        assert_eq!(dataset.format_name(), format);
+        for shuffle in [Shuffle::Off, Shuffle::Full, Shuffle::Block] {
+            let load = |ahead| Loader::new(dataset.clone(), undecoded(7, shuffle, ahead)).unwrap();
+            let (plain, ahead) = (load(ReadAhead::Off), load(ReadAhead::Reads(4)));
+            for number in 0..2 {
+                let expected = epoch_from(&plain, number, 0).unwrap();
+                assert!(epoch_from(&ahead, number, 0).unwrap() == expected, "{format}, {shuffle:?}");
+            }
+            // A worker that comes first reads for itself; somewhere it does not.
+            for number in 2..1000 {
+                if ahead.stats().read_ahead.reads > 0 {
+                    break;
+                }
+                epoch_from(&ahead, number, 0).unwrap();
+            }
+            let (off, on) = (plain.stats().read_ahead, ahead.stats().read_ahead);
+            assert_eq!((off.allowed, off.active, off.reads), (false, false, 0));
+            assert!(on.allowed && on.active && on.reads > 0, "{format}, {shuffle:?}: {on:?}");
+        }
+    }
+}
+
+/// Files that other systems' own writers wrote, below `testdata/formats/`.
+const RECORDED: [&str; 12] = [
+    "litdata/classic",
+    "litdata/zstd-chunk",
+    "mds/small",
+    "mds/zstd",
+    "mds/json",
+    "mds/tsv",
+    "parquet/hub/data/train-*.parquet",
+    "parquet/types-zstd.parquet",
+    "arrow/saved",
+    "arrow/types.arrow",
+    "tfrecord/plain.tfrecord",
+    "tbl/plain.tbl",
+];
+
+#[test]
+fn recorded_files_of_other_systems_are_the_same() {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
+    let indexes = tempfile::tempdir().unwrap();
+    for name in RECORDED {
+        let reading = ReadingOptions {
+            allow_pickle: true,
+            index_dir: Some(indexes.path().to_owned()),
+            ..ReadingOptions::default()
+        };
+        let options = OpenOptions { reading, ..OpenOptions::default() };
+        let uri = recorded.join(name).display().to_string();
+        let dataset = Dataset::open_all(&[uri], &options).unwrap();
+        let load = |ahead| {
+            let loader = Loader::new(dataset.clone(), undecoded(3, Shuffle::Full, ahead)).unwrap();
+            epoch_from(&loader, 0, 0).unwrap()
+        };
+        assert!(load(ReadAhead::Off) == load(ReadAhead::Reads(3)), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn batches_do_not_depend_on_it(
+        format in 0usize..3,
+        reads in 1u32..20,
+        batch_size in 1u64..12,
+        shuffle in 0usize..3,
+        workers in 1usize..4,
+        first in 0u64..5,
+        budget in prop::option::of(60_000u64..400_000),
+    ) {
+        let root = images(40, 16);
+        let dataset = open(root.path(), FORMATS[format].0);
+        let shuffle = [Shuffle::Off, Shuffle::Full, Shuffle::Block][shuffle];
+        let load = |ahead| {
+            let mut options = undecoded(batch_size, shuffle, ahead).with_num_workers(workers);
+            options.memory_budget = budget;
+            Loader::new(dataset.clone(), options)
+        };
+        let Ok(ahead) = load(ReadAhead::Reads(reads)) else { return Ok(()) };
+        let plain = load(ReadAhead::Off).unwrap();
+        let first = first * batch_size;
+        prop_assert!(epoch_from(&plain, 1, first).unwrap() == epoch_from(&ahead, 1, first).unwrap());
+    }
+}
+
+#[test]
+fn a_resumed_epoch_is_the_rest() {
+    let root = images(50, 16);
+    let loader =
+        Loader::new(open(root.path(), "packed"), undecoded(4, Shuffle::Full, ReadAhead::Reads(8))).unwrap();
+    let whole = epoch_from(&loader, 2, 0).unwrap();
+    let mut begun = loader.epoch(2).unwrap();
+    for _ in 0..5 {
+        begun.next_batch().unwrap().unwrap();
+    }
+    let state = begun.state();
+    drop(begun);
+    let rest: Bytes = loader
+        .resume(&state)
+        .unwrap()
+        .map(|batch| batch.unwrap().columns().iter().map(|column| column.bytes().to_vec()).collect())
+        .collect();
+    assert!(rest == whole[5..]);
+}
+
+/// Epochs that end early, one over the other, with reads under way.
+#[test]
+fn an_epoch_that_is_left_early_disturbs_nobody() {
+    let root = images(60, 40);
+    for (name, format) in FORMATS {
+        let options = undecoded(5, Shuffle::Full, ReadAhead::Reads(6));
+        let loader = Loader::new(open(root.path(), name), options).unwrap();
+        let expected = epoch_from(&loader, 0, 0).unwrap();
+        for batches in 0..6 {
+            let mut left = loader.epoch(0).unwrap();
+            let mut other = loader.epoch(0).unwrap();
+            for _ in 0..batches {
+                left.next_batch().unwrap().unwrap();
+            }
+            drop(left);
+            let first = other.next_batch().unwrap().unwrap();
+            assert!(first.columns()[0].bytes() == expected[0][0], "{format}");
+            drop(other);
+        }
+        assert!(epoch_from(&loader, 0, 0).unwrap() == expected, "{format}");
+        assert_eq!(loader.close(), 0, "{format}");
+    }
+}
+
+#[test]
+fn errors_are_the_same() {
+    let root = images(30, 24);
+    let datasets: Vec<Dataset> = FORMATS.iter().map(|(name, _)| open(root.path(), name)).collect();
+    fs::write(root.path().join("photos/c1/0004.bmp"), b"short").unwrap();
+    fs::remove_file(root.path().join("photos/c2/0005.bmp")).unwrap();
+    fs::File::options().write(true).open(root.path().join("shards/001.tar")).unwrap().set_len(3000).unwrap();
+    let part = root.path().join("packed/part-000000.fl");
+    let mut bytes = fs::read(&part).unwrap();
+    bytes[500] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    for (dataset, (_, format)) in datasets.iter().zip(FORMATS) {
+        let errors = |ahead| {
+            let loader = Loader::new(dataset.clone(), undecoded(4, Shuffle::Full, ahead)).unwrap();
+            let found: Vec<String> = loader
+                .epoch(0)
+                .unwrap()
+                .take(40)
+                .filter_map(|batch| batch.err().map(|error| error.to_string()))
+                .take(3)
+                .collect();
+            found
+        };
+        let plain = errors(ReadAhead::Off);
+        assert!(!plain.is_empty(), "{format}");
+        assert_eq!(plain, errors(ReadAhead::Reads(5)), "{format}");
+    }
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    let root = images(120, 60);
+    let dataset = open(root.path(), "packed");
+    let budget = 1_200_000;
+    let options = undecoded(4, Shuffle::Full, ReadAhead::Reads(32)).with_memory_budget(budget);
+    let loader = Loader::new(dataset, options).unwrap();
+    let mut epoch = loader.epoch(0).unwrap();
+    epoch.next_batch().unwrap().unwrap();
+    // A consumer that takes its time: everything that may be read ahead is.
+    let begun = std::time::Instant::now();
+    while epoch.read_ahead_peak_bytes() == 0 && begun.elapsed().as_secs() < 20 {
+        std::thread::yield_now();
+    }
+    for batch in epoch.by_ref() {
+        batch.unwrap();
+    }
+    let peak = epoch.read_ahead_peak_bytes();
+    assert!(peak > 0 && peak <= budget / 4, "{peak} bytes");
+}
+
+#[test]
+fn a_number_without_effect_is_refused() {
+    let root = images(12, 16);
+    let load = |options: LoaderOptions| Loader::new(open(root.path(), "photos"), options).map(drop);
+    let reads = |count| undecoded(4, Shuffle::Off, ReadAhead::Reads(count));
+    assert!(load(reads(3)).is_ok());
+    let message = load(reads(0)).unwrap_err().to_string();
+    assert!(message.starts_with("read_ahead") && message.contains("between 1 and 1024"), "{message}");
+    let message = load(reads(3).with_memory_budget(1)).unwrap_err().to_string();
+    assert!(message.contains("memory_budget"), "{message}");
+}
