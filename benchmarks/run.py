@@ -124,6 +124,50 @@ def against_torch(folder: Path, pack: Path, arguments) -> dict[str, float]:
     return ratios
 
 
+def folder_index(folder: Path, pack: Path, place: Path, arguments) -> dict[str, float]:
+    """A folder's epochs: without seek indexes, the first one, which collects them, and later ones, beside the pack."""
+    print("\n== train recipe from a folder: seek indexes are collected in the first epochs")
+    knobs = {
+        "batch_size": arguments.batch_size,
+        "shuffle": True,
+        "transforms": train_recipe(),
+        "num_workers": arguments.threads,
+    }
+
+    def fresh(round_: int, **more) -> int:
+        os.environ["FEEDLINE_CACHE_DIR"] = str(place / f"round{round_}-{len(more)}")
+        with fl.Loader(folder, **knobs, **more) as loader:
+            loader.set_epoch(round_)
+            return count(loader)
+
+    os.environ["FEEDLINE_CACHE_DIR"] = str(place / "cache")
+    later, packed = fl.Loader(folder, **knobs), fl.Loader(pack, **knobs)
+    second = Measured("folder, second epoch")
+    count(later)
+    second.round(lambda: count(later))
+    count(later)
+    rounds = {
+        Measured('folder, index="off"'): lambda r: fresh(r, index="off"),
+        Measured("folder, first epoch"): fresh,
+        Measured('folder, first epoch, index="build"'): lambda r: fresh(r, index="build"),
+        Measured("folder, later epochs"): lambda _: count(later),
+        Measured("jpeg pack"): lambda _: count(packed),
+    }
+    for number in range(arguments.rounds):
+        for measured, epoch in rounds.items():
+            measured.round(lambda epoch=epoch, number=number: epoch(number))
+    for measured in [second, *rounds]:
+        print(measured.line())
+    off, first, build, late, base = (min(measured.cpu) for measured in rounds)
+    size = sum(file.stat().st_size for file in (place / "cache").glob("index/checkpoints-*/*.seeks"))
+    size /= sum(file.stat().st_size for file in folder.glob("*/*"))
+    print(
+        f"   first epoch {first / off:.3f} x index off (build: {build / off:.3f} x); later epochs {late / base:.3f} x"
+    )
+    print(f"   the pack's CPU time, {late / off:.3f} x index off; the indexes take {size:.2%} of the images")
+    return {"index_first": first / off, "index_later": late / base}
+
+
 def scaling(pack: Path, arguments) -> dict[str, float]:
     print("\n== threads: train recipe from the pack")
     measured = {n: Measured(f"{n} thread{'s' * (n > 1)}") for n in (1, arguments.threads)}
@@ -264,12 +308,15 @@ def main() -> None:
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; feedline {fl.__version__}, torch {torch.__version__}"
     )
     with tempfile.TemporaryDirectory() as place:
+        # What earlier runs have saved must not count.
+        os.environ["FEEDLINE_CACHE_DIR"] = str(Path(place) / "cache")
         pack = Path(place) / "pack"
         fl.pack(arguments.folder, pack, progress=False)
         fl.pack(arguments.folder, pack.with_name("dct"), image="dct", progress=False)
         results = {}
         for part in (
             lambda: against_torch(arguments.folder, pack, arguments),
+            lambda: folder_index(arguments.folder, pack, Path(place), arguments),
             lambda: scaling(pack, arguments),
             lambda: engine_cost(pack, arguments),
             lambda: first_batch(pack, arguments),

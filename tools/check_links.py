@@ -1,4 +1,8 @@
-"""Every link in the Markdown files that leads to a file or a heading of this project leads somewhere."""
+"""Every link in the Markdown files that leads to a file or a heading of this project leads somewhere.
+
+Links to the project's own files by their address on the web count, too. README is also shown elsewhere, so all of its
+links are of that kind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+OWN = re.compile(
+    r"https://(?:github\.com/feedline/feedline/(?:blob|tree)|raw\.githubusercontent\.com/feedline/feedline)/main/"
+)
+SHOWN_ELSEWHERE = ROOT / "README.md"
+LINK = re.compile(
+    r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)|<img [^>]*src=\"([^\"]+)\""
+)
 
 
 def pages() -> list[Path]:
@@ -36,10 +46,13 @@ def anchors(page: Path) -> set[str]:
 
 def problem(page: Path, target: str) -> str | None:
     """What is wrong with a link, if anything. Addresses of other sites are not asked."""
-    if re.match(r"[a-z][a-z0-9+.-]*:", target):
+    own = OWN.match(target)
+    if not own and re.match(r"[a-z][a-z0-9+.-]*:", target):
         return None
-    path, _, anchor = target.partition("#")
-    there = (page.parent / path).resolve() if path else page
+    path, _, anchor = target[own.end() if own else 0 :].partition("#")
+    if path and not own and page == SHOWN_ELSEWHERE:
+        return "leads nowhere where this page is shown elsewhere; write the whole address"
+    there = ((ROOT if own else page.parent) / path).resolve() if path else page
     if not there.exists():
         return "no such file"
     if anchor and there.suffix == ".md" and anchor.lower() not in anchors(there):
@@ -51,7 +64,7 @@ def main() -> int:
     wrong, checked = [], 0
     for page in pages():
         for match in LINK.finditer(without_code(page.read_text())):
-            target = match.group(1) or match.group(2)
+            target = match.group(1) or match.group(2) or match.group(3)
             checked += 1
             if reason := problem(page, target):
                 wrong.append(f"{page.relative_to(ROOT)}: {target}: {reason}")

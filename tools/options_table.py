@@ -1,4 +1,4 @@
-"""The table of knobs in docs/options.md, from the tests that prove them.
+"""The table of knobs in docs/options.md: defaults and meaning from the list of knobs, effects from their tests.
 
 `--write` puts it there, `--check` fails if it is not what is there, without either it is printed.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+
+from feedline._knobs import KNOBS
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python/tests/test_options.py"
@@ -25,12 +27,20 @@ def rows() -> list[str]:
             if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "knob":
                 effect = " ".join((ast.get_docstring(node) or "").split())
                 names = [argument.value for argument in mark.args if isinstance(argument, ast.Constant)]
-                found += [f"| `{name}` | `{TESTS.stem}::{node.name}` | {effect} |" for name in names]
+                found += [f"| `{name}` | {default(name)} | {what(name)} | {effect} |" for name in names]
     return found
 
 
+def default(name: str) -> str:
+    return f"`{KNOBS[name].default!r}`" if name in KNOBS else "`None`"
+
+
+def what(name: str) -> str:
+    return KNOBS[name].doc if name in KNOBS else "the same knobs as one `LoaderOptions`"
+
+
 def main() -> int:
-    table = "\n".join(["| knob | test | effect |", "|---|---|---|", *rows()])
+    table = "\n".join(["| knob | default | what it is | what its test shows |", "|---|---|---|---|", *rows()])
     if "--write" not in sys.argv and "--check" not in sys.argv:
         print(table)
         return 0

@@ -20,6 +20,11 @@ PAGES = ROOT / "docs" / "reference"
 INTRODUCTION = """\
 Made from the docstrings by `tools/reference_docs.py`. [Transforms](../transforms.md) and the
 [options of the loader](../options.md) have pages of their own."""
+COMMANDS = """\
+Made by `tools/reference_docs.py` from the command's own help. The Python package adds `feedline simulate`
+([a thousand nodes](../scale.md); `feedline simulate --help`) and `feedline bench PATH --against torch,ffcv,…`."""
+FIRST = ["open", "Dataset", "Loader", "LoaderOptions", "pack", "concat", "mix", "convert", "Ragged", "Stats", "show"]
+WIDTH, LONGEST = 88, 1200
 MODULES = [
     "samplers",
     "recipes",
@@ -55,17 +60,34 @@ def prose(docstring: str | None) -> str:
 
 def signature(value: object) -> str:
     try:
-        return str(inspect.signature(value))
+        # Annotations are kept as text, and shown without its quotes.
+        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))
     except (TypeError, ValueError):
         return ""
+
+
+def wrapped(form: str) -> str:
+    """A long signature with one parameter a line."""
+    if len(form) <= WIDTH:
+        return form
+    depth, parts = 0, [""]
+    for character in form[form.index("(") + 1 : form.rindex(")")]:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    inside = "".join(f"    {part.strip()},\n" for part in parts)
+    return f"{form[: form.index('(')]}(\n{inside}{form[form.rindex(')') :]}"
 
 
 def entry(name: str, value: object, level: int = 3) -> Iterator[str]:
     """Heading, signature and text of one name; of a class, also those of its public methods."""
     yield f"{'#' * level} `{name}`"
     form = signature(value)
-    if form and len(form) < 400:
-        yield f"```python\n{name.rpartition('.')[2]}{form}\n```"
+    # What is only returned is never made by its users, and the loader's options have a page of their own.
+    if form and len(form) < LONGEST and "Returned by" not in (inspect.getdoc(value) or ""):
+        yield f"```python\n{wrapped(name.rpartition('.')[2] + form)}\n```"
     yield prose(inspect.getdoc(value))
     if inspect.isclass(value) and not issubclass(value, BaseException):
         for member in sorted(vars(value)):
@@ -85,6 +107,7 @@ def python_page() -> str:
     values = {name: getattr(fl, name) for name in names}
     errors = [name for name in names if inspect.isclass(values[name]) and issubclass(values[name], BaseException)]
     plain = [name for name in names if name not in errors and not inspect.ismodule(values[name])]
+    plain.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     blocks = [
         "# Python reference",
         INTRODUCTION,
@@ -136,7 +159,7 @@ def cli_page() -> str:
     commands = re.findall(r"^  ([a-z]+) ", whole.partition("Commands:")[2].partition("\n\n")[0], re.MULTILINE)
     blocks = [
         "# Command line",
-        "Made by `tools/reference_docs.py` from the command's own help.",
+        COMMANDS,
         f"```text\n{whole}\n```",
     ]
     for command in commands:

@@ -19,7 +19,10 @@ for wanted in tools/peers/*.txt; do
   [ -x "$folder/bin/python" ] || "$venv/bin/python" -m venv "$folder"
   own=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   echo "$shared" >"$own/shared.pth"
-  if "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted"; then
+  install=("$folder/bin/python" -m pip install --quiet --disable-pip-version-check)
+  # DALI looks for its decoders beside itself only, not where the shared environment may have them.
+  [ "$library" != dali ] || "${install[@]}" --ignore-installed --no-deps nvidia-nvimgcodec-cu12
+  if "${install[@]}" -r "$wanted"; then
     cp "$wanted" "$folder/.stamp"
   else
     say "$library cannot be installed here; it is left out"

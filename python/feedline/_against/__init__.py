@@ -1,8 +1,9 @@
 """`feedline bench PATH --against torch,ffcv,...`: other loaders side by side with feedline, on the user's own data.
 
 Each runs in a fresh process, in turns (round by round, so that a busy moment hits all), with the same recipe, batch
-size and threads. The first epoch of a round is cold as far as the loader goes (it opens, starts its workers), the
-others are warm. `peers.py` is what runs in those processes; it also runs in environments that have no feedline.
+size and threads. The first epoch of a round is cold: the loader opens and starts its workers, and the page cache has
+been told to drop the files. The other epochs are warm. `peers.py` is what runs in those processes; it also runs in
+environments that have no feedline.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .peers import PEERS
 __all__ = ["compare", "main", "table"]
 
 RECIPES = ("train", "validation", "decode", "raw")
-OURS = ("feedline", "feedline-pack", "feedline-dct")
+OURS = ("feedline", "feedline-pack", "feedline-compact", "feedline-dct")
 
 # Two loaders do the same work if their pixels differ by no more than a few levels of 255, after normalising.
 _SAME = 0.05
@@ -86,6 +87,7 @@ def compare(
             for turn in range(settings["rounds"]):
                 for name in (name for name in names if name not in failed):
                     _say(f"{recipe}, round {turn + 1} of {settings['rounds']}: {name}")
+                    drop_from_cache(folder, out)
                     sizes = (settings["batch"], settings["threads"], settings["epochs"])
                     found, error = _run(pythons.get(name), name, "run", recipe, *map(str, sizes), folder, out)
                     runs[recipe].setdefault(name, []).append(found if found is not None else {"left": error})
@@ -123,6 +125,17 @@ def _folder(path: str, work: str) -> str:
         target.mkdir(parents=True, exist_ok=True)
         (target / f"{index:08}.jpg").write_bytes(sample[image])
     return str(Path(work, "images"))
+
+
+def drop_from_cache(*folders: str) -> None:
+    """Tells the page cache to drop all files of the folders, where the system can."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    os.sync()  # what is not written yet cannot be dropped
+    for file in (Path(at, name) for folder in folders for at, _, names in os.walk(folder) for name in names):
+        handle = os.open(file, os.O_RDONLY)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
 
 
 def _run(python: str | None, name: str, *arguments: str) -> tuple[dict[str, Any] | None, str]:
@@ -210,7 +223,8 @@ def table(result: Mapping[str, Any]) -> str:
     settings, machine = result["settings"], result["machine"]
     used = f"{settings['threads']} threads or worker processes"
     said = f"{machine['cpu']}, {machine['cores']} cores used; batch size {settings['batch']}, {used}; "
-    said += f"{settings['rounds']} rounds in turns, fresh processes, {settings['epochs']} epochs each"
+    said += f"{settings['rounds']} rounds in turns, fresh processes, {settings['epochs']} epochs each. "
+    said += "`cold` is the first epoch (files not in the page cache), `first batch` is counted from opening."
     lines = [said]
     for recipe, rows in result["recipes"].items():
         lines += ["", f"### {recipe}", ""]

@@ -92,9 +92,9 @@ def recipe(name: str) -> Any:
 class Folder:
     """Images of a folder, by index."""
 
-    def __init__(self, folder: str, work: str, *, tensors: bool = False) -> None:
-        self.files, self.recipe, self.tensors = files(folder), recipe(work), tensors
-        self.work = work
+    def __init__(self, folder: str, work: str, *, tensors: str = "") -> None:
+        self.files, self.recipe = files(folder), recipe(work)
+        self.work, self.tensors = work, tensors
 
     def __len__(self) -> int:
         return len(self.files)
@@ -104,19 +104,27 @@ class Folder:
         if self.work == "raw":
             return file.read_bytes(), label
         if self.tensors:
-            from torchvision.io import ImageReadMode, decode_image
-            from torchvision.transforms.v2.functional import to_dtype
-
-            image = decode_image(str(file), ImageReadMode.RGB)
-            if self.work == "decode":
-                return image.permute(1, 2, 0), label
-            for step in self.recipe.transforms:
-                image = image if type(step).__name__ in ("PILToTensor", "RGB") else step(image)
-            return to_dtype(image), label
+            return self.tensor(str(file)), label
         from PIL import Image
 
         with Image.open(file) as image:
             return self.recipe(image), label
+
+    def tensor(self, file: str) -> Any:
+        """The same by a decoder that gives tensors."""
+        if self.tensors == "torchcodec":
+            from torchcodec.decoders import decode_image
+
+            image = decode_image(file, mode="RGB")
+        else:
+            from torchvision.io import ImageReadMode, decode_image
+
+            image = decode_image(file, ImageReadMode.RGB)
+        if self.work == "decode":
+            return image.permute(1, 2, 0)
+        for step in self.recipe.transforms:
+            image = image if type(step).__name__ in ("PILToTensor", "RGB") else step(image)
+        return image
 
 
 def torch_loader(data: Any, work: str, batch: int, threads: int) -> Epoch:
@@ -140,7 +148,12 @@ def torch(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
 
 def torchvision_io(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
     only(work, "train", "validation", "decode", reason="nothing of it is used for undecoded bytes")
-    return torch_loader(Folder(folder, work, tensors=True), work, batch, threads)
+    return torch_loader(Folder(folder, work, tensors="torchvision"), work, batch, threads)
+
+
+def torchcodec(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
+    only(work, "train", "validation", "decode", reason="nothing of it is used for undecoded bytes")
+    return torch_loader(Folder(folder, work, tensors="torchcodec"), work, batch, threads)
 
 
 def feedline(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
@@ -166,6 +179,23 @@ def write_feedline_pack(folder: str, out: str) -> None:
     import feedline as fl
 
     fl.pack(folder, f"{out}/pack", progress=False)
+
+
+def feedline_compact(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
+    only(
+        work,
+        "train",
+        "validation",
+        "decode",
+        reason="what is stored is no image file; `feedline convert` gives it back",
+    )
+    return feedline(work, batch, threads, f"{out}/compact", out)
+
+
+def write_feedline_compact(folder: str, out: str) -> None:
+    import feedline as fl
+
+    fl.pack(folder, f"{out}/compact", image="compact", progress=False)
 
 
 def feedline_dct(work: str, batch: int, threads: int, _folder: str, out: str) -> Epoch:
@@ -400,9 +430,11 @@ def turboloader(work: str, batch: int, threads: int, _folder: str, out: str) -> 
             f"{out}/data.tar",
             batch_size=batch,
             num_workers=threads,
+            shuffle=True,
             train_aug=True,
-            target_height=224,
-            target_width=224,
+            image_size=224,
+            antialias=True,
+            transform=turbo.ImageNetNormalize(),
             output_format="pytorch",
         )
         for images, _ in loader:
@@ -479,11 +511,31 @@ def grain(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
 
 
 def datago(work: str, batch: int, threads: int, folder: str, _out: str) -> Epoch:
-    raise Left("gives images of its own sizes, one by one; it has none of these recipes")
+    only(work, "decode", reason="resizes to sizes of its own; it has no such crop, and gives no undecoded bytes")
+    os.environ["DATAGO_MAX_TASKS"] = str(threads)
+    from datago import DatagoClient
+
+    size = len(files(folder))
+    config = {
+        "source_type": "file",
+        "source_config": {"root_path": folder, "random_sampling": False, "rank": 0, "world_size": 1},
+        "image_config": {"crop_and_resize": False, "image_to_rgb8": True},
+        "prefetch_buffer_size": 2 * batch,
+        "samples_buffer_size": 2 * batch,
+        "limit": size,
+    }
+
+    def images() -> Iterator[Any]:
+        client = DatagoClient(json.dumps(config))
+        for _ in range(size):
+            yield client.get_sample().image.to_numpy_array()
+
+    return lambda: groups(images(), batch)
 
 
 WRITERS: dict[str, Callable[[str, str], None]] = {
     "feedline-pack": write_feedline_pack,
+    "feedline-compact": write_feedline_compact,
     "feedline-dct": write_feedline_dct,
     "webdataset": write_webdataset,
     "mosaicml": write_mosaicml,
@@ -494,9 +546,11 @@ WRITERS: dict[str, Callable[[str, str], None]] = {
 PEERS: dict[str, tuple[Callable[..., Epoch], str, str]] = {
     "feedline": (feedline, "feedline", "feedline"),
     "feedline-pack": (feedline_pack, "feedline", "feedline"),
+    "feedline-compact": (feedline_compact, "feedline", "feedline"),
     "feedline-dct": (feedline_dct, "feedline", "feedline"),
     "torch": (torch, "torch", "torch"),
     "torchvision-io": (torchvision_io, "torchvision", "torchvision"),
+    "torchcodec": (torchcodec, "torchcodec", "torchcodec"),
     "ffcv": (ffcv, "ffcv", "ffcv"),
     "dali": (dali, "nvidia.dali", "nvidia-dali-cuda120"),
     "webdataset": (webdataset, "webdataset", "webdataset"),
