@@ -8,7 +8,12 @@ DATA ?= bench-data
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build build-test demo test test-rust test-python test-leaks loom test-interop test-frameworks test-free-threaded lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets bench-peers parity fuzz clean
+# A first build is faster, and half as large, without what later builds would reuse.
+ifeq ($(wildcard target),)
+export CARGO_INCREMENTAL := 0
+endif
+
+.PHONY: help setup setup-test build build-test demo test test-rust test-python test-leaks loom test-interop test-frameworks test-free-threaded lint wheel docs bench bench-formats bench-remote bench-decode bench-transforms bench-targets bench-peers parity fuzz fuzz-replay clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -80,6 +85,7 @@ docs: build ## The documentation site, into site/ (offline; also builds with MkD
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt
 	$(BIN)/python tools/reference_docs.py --write
 	$(BIN)/zensical build
+	$(BIN)/python tools/check_site.py site
 
 bench: setup-test build ## Against torch DataLoader and memcpy: make bench DATA=folder-of-class-folders
 	$(BIN)/python benchmarks/run.py $(DATA)
@@ -115,6 +121,9 @@ bench-peers: setup-test build ## Every loader that can be installed, in environm
 fuzz: setup-test build ## Orders and resumes against a slow model, then every fuzz target for a bounded time
 	FEEDLINE_MODEL_CASES=20000 FEEDLINE_MODEL_SEED=1000 $(BIN)/python -m pytest --timeout=3600 python/tests/test_model.py
 	fuzz/run.sh
+
+fuzz-replay: setup ## Seeds and former findings of every fuzz target once, under the address sanitizer
+	fuzz/run.sh 0
 
 clean: ## Removes what was built, not .venv
 	cargo clean

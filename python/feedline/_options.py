@@ -130,6 +130,10 @@ class LoaderOptions(metaclass=Called):
         """Number of batches to prepare ahead."""
         return self._with(prefetch=batches)
 
+    def read_ahead(self, how: str | int) -> LoaderOptions:
+        """Whether bytes are read before they are needed: `"auto"`, `"off"`, or how many local reads at once."""
+        return self._with(read_ahead=how)
+
     def shard(self, rank: int, world_size: int) -> LoaderOptions:
         """Rank of this process, and the number of processes."""
         return self._with(rank=rank, world_size=world_size)
@@ -159,6 +163,10 @@ class LoaderOptions(metaclass=Called):
     def allow_truncated(self, on: bool = True) -> LoaderOptions:
         """Whether JPEGs and PNGs that end early are decoded as far as they go."""
         return self._with(allow_truncated=on)
+
+    def with_page(self, page: int) -> LoaderOptions:
+        """The page of images and masks with several pages (TIFF), counted from 0."""
+        return self._with(page=page)
 
     def exif_transpose(self, on: bool = True) -> LoaderOptions:
         """Whether images are rotated as their EXIF orientation says."""
@@ -229,6 +237,14 @@ class LoaderOptions(metaclass=Called):
     def with_decode(self, decode: str) -> LoaderOptions:
         """`"exact"`, `"fast"` or `"none"`."""
         return self._with(decode=decode)
+
+    def with_views(self, on: bool = True) -> LoaderOptions:
+        """Whether undecoded values are views into the mapped files of a pack."""
+        return self._with(views=on)
+
+    def with_index(self, index: str) -> LoaderOptions:
+        """`"auto"`, `"off"` or `"build"`: seek indexes of JPEGs that are stored without."""
+        return self._with(index=index)
 
     # Presets.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from . import _pinned
 from ._checks import shown
-from ._ragged import Ragged
+from ._ragged import Ragged, Views
 from .errors import OptionError
 from .samplers import Buckets, Packed
 
@@ -22,6 +23,8 @@ class Converter:
     """Turns the engine's columns into a batch, as the loader's knobs say."""
 
     def __init__(self, knobs: Mapping[str, Any]) -> None:
+        if knobs["views"]:
+            _check_views(knobs)
         self._output = _choose(knobs["output"])
         self._channels_last = knobs["memory_format"] == "channels_last"
         self._collate = knobs["collate"]
@@ -48,6 +51,7 @@ class Converter:
         self._params = knobs["return_params"]
         self._tuple = knobs["as_tuple"]
         self._packed = isinstance(knobs["sampler"], Packed)
+        self._files: dict[int, Any] = {}
 
     def batch(self, made: tuple[int, Sequence[tuple[Any, ...]]]) -> Any:
         """The batch as a dict, in which views of a field are a dict; or a tuple, if requested."""
@@ -77,6 +81,9 @@ class Converter:
     ) -> Any:
         if meaning == "list":
             return elements
+        if meaning == "views":
+            views = Views(_numpy_array(elements), partial(self._file, offsets), name=name)
+            return views.tolist() if self._choice(name, meaning, shaped=False) == "list" else views
         # An array made by a function is not an image, however many dimensions it has.
         image, meaning = meaning != "plain", "numbers" if meaning == "plain" else meaning
         # DLPack has no ragged arrays; flat values stay in NumPy, which supports DLPack too.
@@ -93,6 +100,14 @@ class Converter:
         if collate == "stack":
             return self._dense(_stack(name, ragged))
         return _pad(name, ragged) if collate == "pad" else ragged
+
+    def _file(self, files: Any, number: int) -> Any:
+        """A mapped file as one array; the same for all batches."""
+        if number not in self._files:
+            buffer = files.file(number)
+            # JAX would copy, and DLPack has no ragged arrays; NumPy supports both.
+            self._files[number] = torch_array(buffer) if self._output == "torch" else _numpy_array(buffer)
+        return self._files[number]
 
     def _dense(self, array: Any) -> Any:
         image = self._channels_last and getattr(array, "ndim", 0) == 4  # noqa: PLR2004 - batches of images
@@ -112,6 +127,22 @@ class Converter:
         field, _ = self._views.get(name, (name, ""))
         choice = self._collate.get(name) or self._collate.get(field)
         return choice or (self._collate.get("*") if shaped else None) or usual
+
+
+def _check_views(knobs: Mapping[str, Any]) -> None:
+    """Refuses what would copy."""
+    if knobs["decode"] != "none":
+        raise OptionError("views: only for the stored bytes: say decode='none' as well")
+    chosen = knobs["collate"].values() if isinstance(knobs["collate"], Mapping) else [knobs["collate"]]
+    copies = {
+        "pin_memory": bool(knobs["pin_memory"]),
+        "device": knobs["device"] is not None,
+        "collate": any(choice in ("stack", "pad") for choice in chosen),
+        "map": knobs["map"] is not None,
+    }
+    name = next((name for name, given in copies.items() if given), None)
+    if name is not None:
+        raise OptionError(f"views: {name} copies, and views are for those who do not; leave one of them out")
 
 
 def _rows_of(columns: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

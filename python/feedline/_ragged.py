@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from ._checks import part, place, refuse
 from .errors import DataError, OptionError
 
-__all__ = ["Ragged"]
+__all__ = ["Ragged", "Views"]
 
 
 class Ragged:
@@ -123,6 +123,77 @@ class Ragged:
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} values, {self._bounds[-1]} elements of {self.data.dtype}, kind={self.kind!r})"
+
+
+class Views(Ragged):
+    """Values that lie in mapped files, here and there: `r[i]` is a view of its file, `data` joins all, which copies.
+
+    >>> import numpy as np
+    >>> file = np.arange(10, dtype=np.uint8)
+    >>> r = Views(np.array([[0, 6, 2], [0, 1, 3]]), lambda number: file)
+    >>> len(r), r[0].tolist(), np.shares_memory(r[1], file), r.offsets.tolist(), r.data.tolist()
+    (2, [6, 7], True, [0, 2, 5], [6, 7, 1, 2, 3])
+    """
+
+    def __init__(self, places: np.ndarray[Any, Any], file: Callable[[int], Any], *, name: str | None = None) -> None:
+        # File, start and length of each value.
+        self._places, self._file = places, file
+        self._rows: list[list[int]] | None = None
+        self.shapes, self.kind = None, "bytes"
+        self._name, self._samples = name, None
+
+    @property
+    def data(self) -> Any:
+        """All values in one flat array: a copy."""
+        return _joined(self._like(), list(self))
+
+    @property
+    def offsets(self) -> Any:
+        """Start of each value in `data`, and the end of the last."""
+        starts, like = np.array(self._bounds, np.int64), self._like()
+        if not hasattr(like, "new_tensor"):
+            return starts
+        import torch  # noqa: PLC0415 - optional, imported only where used
+
+        return torch.from_numpy(starts)
+
+    @property
+    def _bounds(self) -> list[int]:  # type: ignore[override]
+        return [0, *np.cumsum(self._places[:, 2]).tolist()]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            chosen = part("index", index, len(self))
+            return Views(self._places[list(chosen)], self._file, name=self._name)
+        if self._rows is None:
+            self._rows = self._places.tolist()
+        file, start, length = self._rows[place("index", index, len(self), "value")]
+        return self._file(file)[start : start + length]
+
+    def __iter__(self) -> Iterator[Any]:
+        file = self._file
+        return (file(number)[start : start + length] for number, start, length in self._places.tolist())
+
+    def lengths(self) -> list[int]:
+        """Number of bytes of each value."""
+        return [int(length) for length in self._places[:, 2]]
+
+    def to(self, *args: Any, **kwargs: Any) -> Ragged:
+        """The same on another device (torch only): a copy."""
+        return Ragged(self.data, self.offsets, kind=self.kind, name=self._name).to(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles are copies: another process has not mapped the files."""
+        return Ragged, (self.data, self.offsets, None)
+
+    def _like(self) -> Any:
+        return self._file(int(self._places[0, 0])) if len(self) else np.empty(0, np.uint8)
+
+    def __repr__(self) -> str:
+        return f"Ragged({len(self)} views, {self._bounds[-1]} bytes in mapped files, kind='bytes')"
 
 
 def _bounds(offsets: Any) -> list[int]:

@@ -461,3 +461,49 @@ def test_a_png_damaged_below_the_crop_is_an_error(tmp_path):
             pytest.raises(fl.SampleError, match="png"),
         ):
             next(iter(loader))
+
+
+def jpeg_with(*segments):
+    """A JPEG file with these APP1 segments after its first marker."""
+    data = saved(photo("RGB", (40, 26)), "JPEG", quality=90)
+    extra = b"".join(b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body for body in segments)
+    return data[:2] + extra + data[2:]
+
+
+def exif_with(kind, count, value):
+    """An EXIF block whose only entry is the orientation, with odd types and counts."""
+    entry = struct.pack("<HHI", 274, kind, count) + value.ljust(4, b"\0")[:4]
+    return b"Exif\0\0II*\0\x08\0\0\0\x01\0" + entry + b"\0\0\0\0" + 40 * b"\x06\0"
+
+
+XMP = b'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf tiff:Orientation="8"/></x:xmpmeta>'
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("packet", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 16])
+@pytest.mark.parametrize("kind", [*range(14), 16, 17])
+def test_jpeg_orientation_of_odd_types_and_counts(tmp_path, kind, count, packet):
+    segments = [exif_with(kind, count, b"\x06\0")] + [XMP] * packet
+    data = jpeg_with(*segments)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+@pytest.mark.parametrize(("kind", "value"), [(5, "<II"), (10, "<ii"), (11, "<f"), (12, "<d"), (16, "<Q"), (9, "<i")])
+@pytest.mark.parametrize("number", [6, -6, 0, 2**31 - 1])
+def test_jpeg_orientation_as_any_kind_of_number(tmp_path, kind, value, number):
+    numbers = [abs(number) if value in ("<II", "<Q") else number] + [1] * (len(value) - 2)
+    stored = struct.pack(value, *numbers)
+    entry = struct.pack("<HHI", 274, kind, 1) + (stored if len(stored) == 4 else struct.pack("<I", 40))
+    data = jpeg_with(b"Exif\0\0II*\0\x08\0\0\0\x01\0" + entry + bytes(18) + stored)
+    np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 6, 9])
+def test_jpeg_orientation_in_xmp_counts_if_exif_has_none(tmp_path, number):
+    for data in [
+        jpeg_with(XMP),
+        jpeg_with(XMP, exif_with(3, 1, bytes([number]))),
+        jpeg_with(XMP.replace(b"8", b"3"), XMP),
+    ]:
+        np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
+import subprocess
 import sys
-import wave
 from pathlib import Path
 
+import feedline as fl
 import numpy as np
 import pytest
-from PIL import Image
+from samples import make_clips, make_scenes, make_sounds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -23,24 +25,55 @@ def run(monkeypatch: pytest.MonkeyPatch, name: str, *args: str) -> list[float]:
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Coloured boxes on grey, with masks and annotations."""
-    root = tmp_path_factory.mktemp("scenes")
-    for folder in ("images", "masks", "boxes"):
-        (root / folder).mkdir()
-    rng = np.random.default_rng(0)
-    for number in range(16):
-        image, mask = np.full((72, 96, 3), 90, np.uint8), np.zeros((72, 96), np.uint8)
-        objects = ""
-        for label in range(1, 4):
-            x, y = (int(v) for v in rng.integers(4, [60, 40]))
-            image[y : y + 24, x : x + 24, label - 1] = 240
-            mask[y : y + 24, x : x + 24] = label
-            box = f"<xmin>{x}</xmin><ymin>{y}</ymin><xmax>{x + 24}</xmax><ymax>{y + 24}</ymax>"
-            objects += f"<object><name>c{label}</name><bndbox>{box}</bndbox></object>"
-        Image.fromarray(image).save(root / "images" / f"{number}.jpg")
-        Image.fromarray(mask).save(root / "masks" / f"{number}.png")
-        (root / "boxes" / f"{number}.xml").write_text(f"<annotation>{objects}</annotation>")
-    return root
+    """Coloured squares on grey, with masks and annotations."""
+    return make_scenes(tmp_path_factory.mktemp("scenes") / "all")
+
+
+IMAGENET = ("--model", "shufflenet_v2_x0_5", "--size", "32", "--batch-size", "44", "--epochs", "2", "--save-every", "2")
+
+
+def test_imagenet(monkeypatch: pytest.MonkeyPatch, many: Path, tmp_path: Path) -> None:
+    """Stopped in mid-epoch and started again, it has the losses of a run that was not stopped."""
+    given = ("--data", str(many), *IMAGENET)
+    whole = run(monkeypatch, "imagenet.py", *given, "--checkpoint", str(tmp_path / "whole.pt"))
+    assert len(whole) == 2 * (135 // 44)
+    assert np.isfinite(whole).all()
+    kept = ("--checkpoint", str(tmp_path / "kept.pt"))
+    first = run(monkeypatch, "imagenet.py", *given, *kept, "--steps", "2")
+    rest = run(monkeypatch, "imagenet.py", *given, *kept)
+    assert first + rest == whole
+
+
+def test_imagenet_on_two_processes(monkeypatch: pytest.MonkeyPatch, many: Path, tmp_path: Path) -> None:
+    """What one process began, two finish, from a pack."""
+    pack = fl.pack(many, tmp_path / "many.pack", progress=False)
+    given = ("--data", pack.uri, "--val", str(many), "--checkpoint", str(tmp_path / "kept.pt"), *IMAGENET)
+    given += ("--amp", "bfloat16")
+    assert len(run(monkeypatch, "imagenet.py", *given, "--steps", "4")) == 4
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    python_path = os.pathsep.join([str(Path(fl.__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [*launch, str(EXAMPLES / "imagenet.py"), *given],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": python_path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("continuing after step 4") == 1
+    assert done.stdout.count("epoch 2 of 2:") == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="JAX has no release for this Python any more")
+def test_jax(monkeypatch: pytest.MonkeyPatch, many: Path, tmp_path: Path) -> None:
+    given = (str(many), "--size", "32", "--batch-size", "25", "--epochs", "4")
+    whole = run(monkeypatch, "jax_train.py", *given, "--checkpoint", str(tmp_path / "whole.npz"))
+    assert len(whole) == 4 * 6
+    assert np.mean(whole[-6:]) < np.mean(whole[:6])
+    kept = ("--checkpoint", str(tmp_path / "kept.npz"))
+    first = run(monkeypatch, "jax_train.py", *given, *kept, "--steps", "4")
+    assert first + run(monkeypatch, "jax_train.py", *given, *kept) == whole
 
 
 def test_segmentation(monkeypatch: pytest.MonkeyPatch, scenes: Path) -> None:
@@ -79,30 +112,12 @@ def test_language_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_keywords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for word, hertz in (("low", 300), ("high", 1500)):
-        (tmp_path / word).mkdir()
-        for number in range(8):
-            wave_of = np.sin(2 * np.pi * (hertz + 20 * number) * np.arange(6000) / 8000)
-            with wave.open(str(tmp_path / word / f"{number}.wav"), "wb") as out:
-                out.setparams((1, 2, 8000, 0, "NONE", ""))
-                out.writeframes((wave_of * 9000).astype("<i2").tobytes())
-    losses = run(monkeypatch, "keywords.py", str(tmp_path), "--steps", "24")
+    make_sounds(tmp_path / "sounds")
+    losses = run(monkeypatch, "keywords.py", str(tmp_path / "sounds"), "--steps", "24")
     assert np.mean(losses[-3:]) < 0.7 * np.mean(losses[:3])
 
 
 def test_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import av
-
-    for label, colour in (("red", (200, 40, 40)), ("blue", (40, 40, 200))):
-        (tmp_path / label).mkdir()
-        for number in range(3):
-            with av.open(str(tmp_path / label / f"{number}.mp4"), "w") as file:
-                stream = file.add_stream("libx264", rate=25)
-                stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-                for at in range(20):
-                    pixels = np.full((48, 64, 3), colour, np.uint8)
-                    pixels[:, (at * 3 + number) % 64] = 255
-                    file.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-                file.mux(stream.encode())
-    losses = run(monkeypatch, "clips.py", str(tmp_path), "--steps", "16")
+    make_clips(tmp_path / "clips")
+    losses = run(monkeypatch, "clips.py", str(tmp_path / "clips"), "--steps", "16")
     assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])

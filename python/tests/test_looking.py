@@ -164,6 +164,17 @@ def test_ranks_are_merged(many):
         fl.merge_stats([{"threads": "many"}])
 
 
+def test_ranks_that_wait_for_functions_are_merged(many):
+    with fl.Loader(many, batch_size=5, output="numpy") as loader:
+        part = dict(consume(loader))
+    part |= {"consumer_wait_seconds": 0.0, "consumer_busy_seconds": 9.0, "interpreter_wait_seconds": 0.0}
+    slow = {**part, "bound": "functions", "bottleneck": "functions-bound: ...", "functions_wait_seconds": 5.0}
+    merged = fl.merge_stats([{**part, "bound": "consumer"}, slow])
+    assert [rank["bound"] for rank in merged["ranks"]] == ["consumer", "functions"]
+    assert (merged["bound"], merged["bottleneck"]) == ("functions", "functions-bound: ...")
+    assert merged["functions_wait_seconds"] == 5.0
+
+
 def test_prometheus_reads_the_text(folder):
     with fl.Loader(folder, batch_size=4, output="numpy") as loader:
         stats = consume(loader)

@@ -24,6 +24,7 @@ from engine_threads import engine_threads, eventually
 from feedline import samplers
 from feedline import transforms as T
 from feedline._options import DEFAULTS, REFUSED
+from pictures import make_folder
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
@@ -176,6 +177,26 @@ def test_prefetch(tiny):
             assert loader.stats()["depth"] == ahead + 1
     with pytest.raises(fl.OptionError, match="prefetch"):
         fl.Loader(tiny, prefetch=0)
+
+
+@knob("read_ahead")
+def test_read_ahead(tiny, tmp_path):
+    """bytes are read before they are needed, so many reads at once; batches stay the same"""
+    path = tmp_path / "pack"
+    fl.pack(tiny, path, progress=False)
+    dataset = fl.open(path)
+    expected = first(dataset, read_ahead="off")["image"]
+    with fl.Loader(dataset, read_ahead=3, batch_size=4, output="numpy", **CROP) as loader:
+        assert np.array_equal(next(iter(loader))["image"], expected)
+        assert loader.stats()["read_ahead"]["active"]
+        # A worker that comes first reads for itself; somewhere it does not.
+        assert any(list(loader) and loader.stats()["read_ahead"]["reads"] for _ in range(1000))
+    with fl.Loader(dataset, options=fl.LoaderOptions().read_ahead("off"), **CROP) as loader:
+        list(loader)
+        assert not loader.stats()["read_ahead"]["allowed"]
+    for wrong in ("on", 0, 5000, None, True, 2.5):
+        with pytest.raises(fl.OptionError, match="read_ahead"):
+            fl.Loader(dataset, read_ahead=wrong)
 
 
 @knob("rank", "world_size")
@@ -357,6 +378,39 @@ def test_allow_truncated(tmp_path, monkeypatch, kind, more):
     np.testing.assert_array_equal(found, expected)
     with pytest.raises(fl.SampleError, match="truncated"):
         first(fl.open(tmp_path), **knobs)
+
+
+@knob("page")
+def test_page(tmp_path):
+    """another page of a TIFF; a file without it is a bad sample that says so"""
+    pages = [Image.fromarray(np.full((5 + page, 7, 3), 40 * page, np.uint8)) for page in range(3)]
+    folder = tmp_path / "files"
+    folder.mkdir()
+    pages[0].save(folder / "a.tif", save_all=True, append_images=pages[1:])
+    pages[0].save(folder / "b.png")
+    knobs = {"dtype": "uint8", "memory_format": "channels_last", "transforms": None}
+    for source in (fl.open(folder), fl.pack(folder, tmp_path / "pack", image="as-is", progress=False)):
+        for page, expected in enumerate(pages):
+            batch = first(source.select([0]), page=page, **knobs)
+            np.testing.assert_array_equal(batch["image"][0], np.asarray(expected))
+        with pytest.raises(fl.SampleError, match="page 3 of a file with 3 pages"):
+            first(source.select([0]), page=3, **knobs)
+        with pytest.raises(fl.SampleError, match="page 1: such a file has one page"):
+            first(source.select([1]), page=1, **knobs)
+
+
+def test_pages_of_masks_follow_those_of_images(tmp_path):
+    ramp = np.arange(5 * 7, dtype=np.uint8).reshape(5, 7)
+    files = {}
+    for name in ("image", "mask"):
+        pages = [Image.fromarray(ramp + page) for page in range(2)]
+        pages[0].save(tmp_path / name, "TIFF", save_all=True, append_images=pages[1:])
+        files[name] = (tmp_path / name).read_bytes()
+    schema = {"image": "image", "mask": "image"}
+    ds = fl.pack([files], tmp_path / "pack", schema=schema, image="as-is", progress=False)
+    batch = first(ds, page=1, transforms=None, dtype="uint8", targets={"mask": T.Mask()})
+    np.testing.assert_array_equal(batch["mask"][0], ramp + 1)
+    np.testing.assert_array_equal(batch["image"][0][0], ramp + 1)
 
 
 @knob("exif_transpose")
@@ -643,6 +697,44 @@ def test_decode(tiny):
     assert first(tiny, decode="fast")["image"].shape == first(tiny)["image"].shape
     with pytest.raises(fl.OptionError):
         fl.Loader(tiny, decode="maybe")
+
+
+@knob("views")
+def test_views(tiny, tmp_path):
+    """undecoded values are views into a pack's mapped files; nothing is copied"""
+    path = tmp_path / "pack"
+    fl.pack(tiny, path, progress=False)
+    dataset = fl.open(path)
+    knobs = {"batch_size": 6, "decode": "none", "output": "numpy", "shuffle": True}
+    with fl.Loader(dataset, **knobs) as copies, fl.Loader(dataset, views=True, **knobs) as views:
+        for plain, view in zip(copies, views, strict=True):
+            assert isinstance(view["image"], fl.Ragged)
+            assert [v.tobytes() for v in view["image"]] == [v.tobytes() for v in plain["image"]]
+            assert np.array_equal(view["image_size"], plain["image_size"])
+            assert np.array_equal(view["label"], plain["label"])
+    with pytest.raises(fl.OptionError, match="views: only for packs on this machine: this is folder"):
+        fl.Loader(tiny, views=True, decode="none")
+    with pytest.raises(fl.OptionError, match="views"):
+        fl.Loader(dataset, views=True)
+
+
+@knob("index")
+def test_index(tmp_path, monkeypatch):
+    """seek indexes of JPEGs stored without are used and collected, built whole, or neither; batches stay the same"""
+    monkeypatch.setenv("FEEDLINE_CACHE_DIR", str(tmp_path / "cache"))
+    photos = fl.open(make_folder(tmp_path / "photos", per_class=8, size=(640, 480)))
+
+    def stored() -> int:
+        return sum(file.stat().st_size for file in tmp_path.glob("cache/index/checkpoints-*/*.seeks"))
+
+    knobs = {"decode": "exact", "batch_size": 24, "transforms": [T.CenterCrop((64, 64))]}
+    plain = first(photos, index="off", **knobs)["image"]
+    assert stored() == 0
+    for mode in ("auto", "build", "auto"):
+        assert (first(photos, index=mode, **knobs)["image"] == plain).all()
+    assert stored() > 0
+    with pytest.raises(fl.OptionError, match="index: 'always' is not one of"):
+        fl.Loader(photos, index="always")
 
 
 @knob("max_pixels")

@@ -54,6 +54,73 @@ def test_whole_images_equal_pillow(tmp_path):
         assert np.array_equal(image, np.asarray(reference(data)))
 
 
+def progressive(number):
+    options = {"quality": 5 + 19 * number % 95, "subsampling": number % 3, "progressive": True}
+    if number % 7 == 3:
+        options["restart_marker_blocks"] = 1 + number % 5
+    pixels = picture(number, 1 + number, 70 - number)
+    return encode(pixels[..., 0] if number % 9 == 4 else pixels, "JPEG", **options)
+
+
+def test_progressive_jpegs_equal_pillow(tmp_path):
+    files = [("jpg", progressive(number)) for number in range(70)]
+    for image, (_, data) in zip(
+        load(tmp_path, files, None, dtype="uint8", memory_format="channels_last"), files, strict=True
+    ):
+        assert np.array_equal(image, np.asarray(reference(data)))
+    crops = load(tmp_path, files, [T.CenterCrop((20, 33))], dtype="uint8")
+    ours_is_theirs(crops, files, v2.CenterCrop((20, 33)), levels=0)
+
+
+def test_cut_progressive_jpegs_equal_pillow(tmp_path, monkeypatch):
+    whole = encode(picture(3, 120, 90), "JPEG", quality=80, progressive=True)
+    scans = [at for at in range(len(whole)) if whole[at : at + 2] == b"\xff\xda"]
+    # Inside the data of a scan: 14 bytes after its marker at the latest.
+    files = [("jpg", whole[: at + past]) for at in scans for past in (15, 40)]
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    options = {"dtype": "uint8", "memory_format": "channels_last", "allow_truncated": True}
+    for image, (_, data) in zip(load(tmp_path, files, None, **options), files, strict=True):
+        assert np.array_equal(image, np.asarray(reference(data)))
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_whole_images_beside_bad_ones(tmp_path, on_error):
+    files = [encode(picture(n, 30 + 7 * n, 50 - 3 * n), "JPEG") for n in range(8)]
+    broken = [data[:-60] if n in (2, 5) else data for n, data in enumerate(files)]
+    packed = fl.pack(
+        [{"image": data} for data in broken],
+        tmp_path / "pack",
+        schema={"image": "image"},
+        check="none",
+        progress=False,
+    )
+    options = {"dtype": "uint8", "memory_format": "channels_last", "output": "numpy", "on_error": on_error}
+    with fl.Loader(packed, batch_size=8, shuffle=False, **options) as loader:
+        (batch,) = list(loader)
+    assert len(batch["index"]) == (8 if on_error == "replace" else 6)
+    for index, image in zip(batch["index"], batch["image"], strict=True):
+        assert index in (2, 5) or np.array_equal(image, np.asarray(reference(files[index])))
+    sizes = {(data.shape[0], data.shape[1]) for data in batch["image"]}
+    assert sizes == {(50 - 3 * n, 30 + 7 * n) for n in range(8) if n not in (2, 5)}
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
+def test_views_of_other_files_equal_pillow(tmp_path, kind):
+    options = {"lossless": True} if kind == "WEBP" else {}
+    files = [encode(picture(n, 90 + 9 * n, 70 + 5 * n), kind, **options) for n in range(4)]
+    for number, data in enumerate(files):
+        (tmp_path / f"{number}.{kind.lower()}").write_bytes(data)
+    views = {"image": {"wide": [T.CenterCrop((12, 40))], "high": [T.CenterCrop((36, 20)), T.Resize((18, 10))]}}
+    theirs = {
+        "wide": v2.CenterCrop((12, 40)),
+        "high": v2.Compose([v2.CenterCrop((36, 20)), v2.Resize((18, 10), antialias=True)]),
+    }
+    with fl.Loader(tmp_path, batch_size=4, shuffle=False, transforms=views, dtype="uint8", output="numpy") as loader:
+        (batch,) = list(loader)
+    for view, transform in theirs.items():
+        ours_is_theirs(batch["image"][view], [(kind, data) for data in files], transform)
+
+
 def test_cmyk_equals_pillow(tmp_path):
     buffer = io.BytesIO()
     Image.fromarray(picture(1, 50, 40)).convert("CMYK").save(buffer, "JPEG", quality=90)

@@ -483,3 +483,25 @@ def test_usage_errors(tmp_path):
     run = [sys.executable, "-m", "feedline", "view"]
     assert subprocess.run([*run, str(tmp_path / "nothing")], capture_output=True, check=False).returncode == 1
     assert subprocess.run(run, capture_output=True, check=False).returncode == 2
+
+
+def test_a_thousand_connections_at_once(shown):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with viewing(shown) as url:
+            parts = urlsplit(url)
+            line = f"GET /thumb?index=3&side=64&{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
+            many = []
+            for _ in range(1000):
+                many.append(socket.create_connection((parts.hostname, parts.port), 60))
+                many[-1].sendall(line.encode())
+            starts = {one.recv(12) for one in many}
+            for one in many:
+                one.close()
+            assert starts == {b"HTTP/1.1 200"}
+            assert asked(url, "/api/site")[0] == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

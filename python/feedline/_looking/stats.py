@@ -137,7 +137,20 @@ def merge_stats(stats: Iterable[Mapping[str, Any]]) -> Stats:
     (12, 2)
     """
     try:
-        given = [json.dumps(dict(each)) for each in stats]
+        ranks = [dict(each) for each in stats]
+        # Of functions the engine knows nothing: it takes them for its consumer.
+        given = [json.dumps(each | ({"bound": "consumer"} if _slowed(each) else {})) for each in ranks]
     except (TypeError, ValueError) as error:
         raise OptionError(f"stats: not what loader.stats() gave: {error}") from error
-    return Stats(json.loads(_feedline.merge_stats(given)))
+    merged = Stats(json.loads(_feedline.merge_stats(given)))
+    if any("functions_wait_seconds" in each for each in ranks):
+        merged["functions_wait_seconds"] = sum(each.get("functions_wait_seconds", 0.0) for each in ranks)
+    for shown, each in zip(merged.get("ranks", ()), ranks, strict=False):
+        shown["bound"] = each["bound"]
+        if _slowed(each) and merged["bound"] == "consumer":
+            merged["bound"], merged["bottleneck"] = each["bound"], each["bottleneck"]
+    return merged
+
+
+def _slowed(stats: Mapping[str, Any]) -> bool:
+    return stats.get("bound") == "functions"
