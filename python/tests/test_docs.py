@@ -11,8 +11,8 @@ import feedline as fl
 import numpy as np
 import pytest
 import torch
-from feedline import transforms as T
 from buckets import serving
+from feedline import transforms as T
 from pictures import make_folder
 from samples import make_clips, make_scenes, make_sounds
 
