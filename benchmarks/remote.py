@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -262,6 +263,9 @@ def training(served: Path, folder: Path, near: fl.Dataset, rounds: int) -> None:
             ds = far.cached(folder / f"cache{epoch}")
             measured = timed(train_images(ds, 1))()
             wait_for_pack(ds)
+            # The next round writes into the memory that this one's files had in the page cache: on a virtual machine,
+            # memory that was never used before costs ten times as much to write.
+            shutil.rmtree(folder / f"cache{epoch}")
             return measured
 
         cached = far.cached(folder / "cache0")

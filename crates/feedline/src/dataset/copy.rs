@@ -168,8 +168,8 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
     let watched = Arc::downgrade(job);
     let run = move || {
         // Training comes first. (On Linux, the value applies to this thread and the threads it starts.) Nice 10 would
-        // still take a tenth of a core from training; 15 takes a thirtieth.
-        let _ = rustix::process::nice(15);
+        // still take a tenth of a core from training; 19 takes one part in 70.
+        let _ = rustix::process::nice(19);
         let result = pack_or_wait(&watched, &*far, &folder, &options);
         let Some(job) = watched.upgrade() else { return };
         match result.and_then(|()| open_pack(&folder, &*far)) {

@@ -18,6 +18,9 @@ use crate::sample::Fingerprint;
 const MAGIC: &[u8; 8] = b"flblock1";
 const FOOTER: u64 = 20;
 
+/// Bytes that are summed, and then written or forgotten.
+const PIECE: usize = 256 << 10;
+
 /// A description has a few hundred bytes; a longer one is damaged.
 const MOST_DESCRIPTION: u32 = 64 << 10;
 
@@ -68,11 +71,16 @@ pub(super) fn file_length(payload: &[u8], description: &Description) -> io::Resu
 /// Writes a block.
 pub(super) fn write(file: &mut File, payload: &[u8], description: &Description) -> io::Result<()> {
     let text = serde_json::to_vec(description)?;
-    file.write_all(payload)?;
+    let mut sum = 0;
+    // In pieces that the cache still has when they are written.
+    for piece in payload.chunks(PIECE) {
+        sum = crc32c::crc32c_append(sum, piece);
+        file.write_all(piece)?;
+    }
     file.write_all(&text)?;
     let mut footer = [0; FOOTER as usize];
     footer[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-    footer[4..8].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    footer[4..8].copy_from_slice(&sum.to_le_bytes());
     footer[8..12].copy_from_slice(&crc32c::crc32c(&text).to_le_bytes());
     footer[12..].copy_from_slice(MAGIC);
     file.write_all(&footer)
@@ -109,7 +117,7 @@ pub(super) fn describe(file: &File) -> io::Result<(Description, u32)> {
 /// Reads a block's payload and compares it with its checksum.
 pub(super) fn check(file: &File) -> io::Result<Description> {
     let (description, sum) = describe(file)?;
-    let (mut buffer, mut at, mut found) = (vec![0; 256 << 10], 0, 0);
+    let (mut buffer, mut at, mut found) = (vec![0; PIECE], 0, 0);
     while at < description.length() {
         let room = (description.length() - at).min(buffer.len() as u64) as usize;
         file.read_exact_at(&mut buffer[..room], at)?;

@@ -8,6 +8,7 @@
 mod block;
 mod disk;
 mod kept;
+mod spare;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use self::block::Description;
 use self::disk::{Disk, Identity};
 use self::kept::Kept;
+use self::spare::SpareBuffers;
 use super::wanted::is_given_up;
 use super::{
     AheadRead, FolderListing, FolderVersion, Held, Listing, MappedFile, Object, Seen, Source, Ticket,
@@ -53,6 +55,7 @@ struct Shared {
     disk: Disk,
     state: Mutex<State>,
     first_looks: [Mutex<()>; FIRST_LOOKS],
+    spare: SpareBuffers,
     block_bytes: u64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -94,7 +97,8 @@ impl CachedSource {
         let first_looks = std::array::from_fn(|_| Mutex::default());
         let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
         let (state, block_bytes) = (Mutex::new(state), BLOCK_BYTES);
-        let shared = Shared { inner, disk, state, first_looks, block_bytes, hits, misses };
+        let spare = SpareBuffers::default();
+        let shared = Shared { inner, disk, state, first_looks, spare, block_bytes, hits, misses };
         let shared = Arc::new(shared);
         if let Some(kind) = shared.disk.read_only() {
             let warning = format!(
@@ -214,9 +218,12 @@ impl Shared {
         if let Some(file) = self.disk.find(description, None) {
             return Ok(Ok(file));
         }
-        let mut payload = room_for(description.length(), &description.uri, &description.name)?;
-        object.fetch(description.start(), &mut payload)?;
-        Ok(self.disk.put(description, &payload))
+        let length = to_usize(description.length(), &description.uri, &description.name)?;
+        let mut buffer = self.spare.take(length, description)?;
+        object.fetch(description.start(), &mut buffer[..length])?;
+        let put = self.disk.put(description, &buffer[..length]);
+        self.spare.give_back(buffer);
+        Ok(put)
     }
 }
 
