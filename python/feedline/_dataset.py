@@ -29,10 +29,11 @@ class Dataset:
     [`decoded`][feedline.Dataset.decoded] is used.
     """
 
-    def __init__(self, core: _feedline.Dataset, *, decoded: dict[str, str] | None = None) -> None:
+    def __init__(self, core: _feedline.Dataset, *, decoded: dict[str, str] | None = None, page: int = 0) -> None:
         self._opened = core
         self._process = os.getpid()
         self._decoded = decoded
+        self._page = page
         self._pickled = core.pickled()
 
     @property
@@ -74,7 +75,7 @@ class Dataset:
         count = len(self)
         if isinstance(index, slice):
             return self.select(part("index", index, count))
-        sample = self._core.get(place("index", index, count, "sample"), self._decoded)
+        sample = self._core.get(place("index", index, count, "sample"), self._decoded, self._page)
         if self._decoded is not None:
             for name, kind in self._core.schema():
                 if kind == "video" and sample[name] is not None:
@@ -137,11 +138,12 @@ class Dataset:
         return self._core.problems()
 
     @called
-    def decoded(self, *, mode: str | Mapping[str, str] = "RGB") -> Dataset:
+    def decoded(self, *, mode: str | Mapping[str, str] = "RGB", page: int = 0) -> Dataset:
         """The same samples, with images as arrays (height, width, channels) of the file's numbers.
 
         `mode` is as in [`Loader`][feedline.Loader], for all image fields or by field: `"RGB"` gives uint8 arrays
         (height, width, 3), `"index"` the classes of a mask (height, width), `"unchanged"` all numbers of the file.
+        `page` is the page of images with several pages (TIFF), counted from 0.
 
         A video has `frames(indices)` (uint8: frames, height, width, 3), `times`, `fps`, `duration` and a length.
 
@@ -151,13 +153,13 @@ class Dataset:
         ((60, 80, 3), (60, 80))
         """
         fields = [name for name, kind in self.schema.items() if kind == "image"]
-        given = image_mode("mode", mode)
+        given, page = image_mode("mode", mode), whole("page", page, low=0, high=2**32 - 1)
         if isinstance(given, str):
-            return Dataset(self._core, decoded=dict.fromkeys(fields, given))
+            return Dataset(self._core, decoded=dict.fromkeys(fields, given), page=page)
         for name in given:
             if name not in fields:
                 refuse("mode", name, f"the name of an image field ({', '.join(fields) or 'there is none'})")
-        return Dataset(self._core, decoded={name: given.get(name, "RGB") for name in fields})
+        return Dataset(self._core, decoded={name: given.get(name, "RGB") for name in fields}, page=page)
 
     @called
     def select(self, indices: Iterable[int]) -> Dataset:
@@ -178,7 +180,7 @@ class Dataset:
         outside = given[(chosen < 0) | (chosen >= count)]
         if outside.size:
             raise OutOfRangeError(f"indices: {outside[0]} is not a sample of {count}")
-        return Dataset(self._core.select(chosen.tobytes()), decoded=self._decoded)
+        return Dataset(self._core.select(chosen.tobytes()), decoded=self._decoded, page=self._page)
 
     @called
     def split(self, *parts: float | Sequence[float], seed: int | None = 0) -> tuple[Dataset, ...]:
@@ -221,8 +223,8 @@ class Dataset:
         folder = local_text("cache_dir", cache_dir) if cache_dir is not None else _default_cache()
         choice("image", image, ("jpeg", "as-is"))  # the others change an image's bytes
         if not flag("pack", pack):
-            return Dataset(self._core.with_cache_dir(folder), decoded=self._decoded)
-        return Dataset(self._core.cached(folder, image), decoded=self._decoded)
+            return Dataset(self._core.with_cache_dir(folder), decoded=self._decoded, page=self._page)
+        return Dataset(self._core.cached(folder, image), decoded=self._decoded, page=self._page)
 
     @property
     def copy_status(self) -> dict[str, Any] | None:
@@ -234,7 +236,7 @@ class Dataset:
         return self._core.copy_status()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._core.spec(), self._decoded)
+        return _restore, (self._core.spec(), self._decoded, self._page)
 
     def _repr_html_(self) -> str:
         from ._looking import dataset_html  # noqa: PLC0415 - it looks at loaders, too
@@ -253,8 +255,8 @@ def _default_cache() -> str:
     return str((Path(root) if root else Path.home() / ".cache") / "feedline")
 
 
-def _restore(spec: str, decoded: dict[str, str] | None) -> Dataset:
-    return Dataset(_feedline.Dataset.from_spec(spec), decoded=decoded)
+def _restore(spec: str, decoded: dict[str, str] | None, page: int) -> Dataset:
+    return Dataset(_feedline.Dataset.from_spec(spec), decoded=decoded, page=page)
 
 
 class Mix(Dataset):
@@ -264,7 +266,9 @@ class Mix(Dataset):
     """
 
     def __init__(self, parts: Sequence[Dataset], weights: Sequence[float], epoch_samples: int) -> None:
-        super().__init__(_feedline.Dataset.concat([part._core for part in parts]), decoded=parts[0]._decoded)  # noqa: SLF001
+        first = parts[0]
+        core = _feedline.Dataset.concat([part._core for part in parts])  # noqa: SLF001
+        super().__init__(core, decoded=first._decoded, page=first._page)  # noqa: SLF001
         self._parts = list(parts)
         self.weights = [float(weight) for weight in weights]
         """The weight of each data set."""
@@ -276,9 +280,9 @@ class Mix(Dataset):
         """Samples of each data set."""
         return [len(part) for part in self._parts]
 
-    def decoded(self, *, mode: str | Mapping[str, str] = "RGB") -> Mix:
+    def decoded(self, *, mode: str | Mapping[str, str] = "RGB", page: int = 0) -> Mix:
         """The same samples, with images as arrays; see `Dataset.decoded`."""
-        return self._of([part.decoded(mode=mode) for part in self._parts])
+        return self._of([part.decoded(mode=mode, page=page) for part in self._parts])
 
     def cached(self, cache_dir: Uri | None = None, *, pack: bool = True, image: str = "jpeg") -> Mix:
         """The same mix, with each data set packed on this machine; see `Dataset.cached`."""
@@ -397,7 +401,7 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
             "hint: fl.mix takes mixes among its data sets"
         )
     core = _feedline.Dataset.concat([part._core for part in parts])  # noqa: SLF001 - same module family
-    return Dataset(core, decoded=parts[0]._decoded)  # noqa: SLF001
+    return Dataset(core, decoded=parts[0]._decoded, page=parts[0]._page)  # noqa: SLF001
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import struct
 from pathlib import Path
 
@@ -507,3 +508,19 @@ def test_jpeg_orientation_in_xmp_counts_if_exif_has_none(tmp_path, number):
         jpeg_with(XMP.replace(b"8", b"3"), XMP),
     ]:
         np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
+
+
+def test_a_page_of_several(tmp_path):
+    """Every page of a TIFF, in every mode, also after pickling."""
+    pages = [Image.fromarray(np.arange((5 + page) * 7, dtype=np.uint8).reshape(-1, 7)) for page in range(3)]
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    ds = fl.open(tmp_path)
+    for page, expected in enumerate(np.asarray(image) for image in pages):
+        for source in (ds.decoded(mode="L", page=page), pickle.loads(pickle.dumps(ds.decoded(mode="L", page=page)))):
+            np.testing.assert_array_equal(source[0]["image"], expected)
+            np.testing.assert_array_equal(source[0:1][0]["image"], expected)
+        np.testing.assert_array_equal(ds.decoded(page=page)[0]["image"], np.repeat(expected[..., None], 3, -1))
+    with pytest.raises(fl.SampleError, match="page 3 of a file with 3 pages"):
+        ds.decoded(page=3)[0]
+    with pytest.raises(fl.OptionError, match="page"):
+        ds.decoded(page=-1)

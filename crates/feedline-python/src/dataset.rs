@@ -97,12 +97,13 @@ impl PyDataset {
         self.dataset.len() as usize
     }
 
-    /// One sample as a dict; images of the fields with a mode are arrays.
+    /// One sample as a dict; images of the fields with a mode are arrays, of this page of their files.
     fn get<'py>(
         &self,
         py: Python<'py>,
         sample: u64,
         modes: Option<BTreeMap<String, String>>,
+        page: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
         let dataset = self.dataset.clone();
         let values = interruptible(py, move || dataset.get(sample))?;
@@ -113,7 +114,9 @@ impl PyDataset {
                     if let Some(mode) = modes.as_ref().and_then(|modes| modes.get(&name)) =>
                 {
                     let place = self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
-                    let made = py.detach(|| feedline::encode::decode_values(bytes, index, meta, mode));
+                    let made = py.detach(|| {
+                        feedline::encode::decode_values(bytes, index, meta, mode, page as usize)
+                    });
                     let bad = |e| feedline::Error::sample(place, feedline::error::Stage::Decode, e);
                     let made = made.map_err(bad).or_raise()?;
                     array(py, made.dtype.name(), &made.shape, &made.bytes)?

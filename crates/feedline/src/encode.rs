@@ -206,13 +206,20 @@ pub struct Values {
     pub bytes: Vec<u8>,
 }
 
-/// Decodes one image to the values of a mode, rotated as its EXIF says.
+/// Decodes one image to the values of a mode, rotated as its EXIF says. `page` is the page of a file of several pages
+/// (TIFF), counted from 0.
 pub fn decode_values(
     bytes: &[u8],
     index: &[u8],
     meta: ImageMeta,
     mode: &str,
+    page: usize,
 ) -> std::result::Result<Values, feedline_pixels::Error> {
+    if page > 0 {
+        let mut chosen = Vec::new();
+        feedline_pixels::select_page(bytes, page, &mut chosen)?;
+        return decode_values(&chosen, &[], ImageMeta::UNKNOWN, mode, 0);
+    }
     let unsupported = |reason: String| feedline_pixels::Error::Unsupported { codec: "image", reason };
     let known = Mode::from_name(mode);
     let mode = known.ok_or_else(|| feedline_pixels::Error::Misuse(format!("there is no mode {mode:?}")))?;
