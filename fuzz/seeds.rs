@@ -12,6 +12,9 @@ fn main() {
     formats();
     columns();
     pack();
+    beton();
+    files("audio", "audio");
+    files("video", "video_index");
 }
 
 /// The images of the repository: each codec has its own.
@@ -26,6 +29,24 @@ fn images() {
         if codec == "jpeg" {
             write("exif", number as u32, bytes.get(20..200).unwrap_or(&bytes));
         }
+    }
+}
+
+/// The files of a folder of the repository, for one target.
+fn files(folder: &str, target: &str) {
+    let found = std::fs::read_dir(Path::new("seeds").join(folder)).expect("the seeds are in the repository");
+    for (number, entry) in found.enumerate() {
+        let path = entry.expect("a name").path();
+        write(target, number as u32, &std::fs::read(path).expect("a readable file"));
+    }
+}
+
+/// Each recorded file as it is, with one change at its beginning, and with one at its end.
+fn beton() {
+    for file in 0..3 {
+        write("beton", file, &[file as u8]);
+        write("beton", file + 10, &[file as u8, 16, 0, 1]);
+        write("beton", file + 20, &[file as u8, 16, 0x80, 1]);
     }
 }
 
