@@ -1,5 +1,6 @@
 //! One Parquet file: its footer, and reading a column of a row.
 
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -78,11 +79,24 @@ impl Length for Chunks {
     }
 }
 
-impl ChunkReader for Chunks {
-    type T = Stream;
+/// A stream whose end is an error. At a quiet end, the crate goes on to skip the elements of a list one by one, and a damaged
+/// header may declare two billion of them.
+struct Strict(Stream);
 
-    fn get_read(&self, start: u64) -> Result<Stream, ParquetError> {
-        Ok(Stream::new(self.0.clone(), start..u64::MAX))
+impl Read for Strict {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(into)? {
+            0 if !into.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        }
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = Strict;
+
+    fn get_read(&self, start: u64) -> Result<Strict, ParquetError> {
+        Ok(Strict(Stream::new(self.0.clone(), start..u64::MAX)))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes, ParquetError> {
@@ -479,5 +493,22 @@ impl File {
             return Err(bad(&format!("{} rows instead of {rows}", batch.num_rows())));
         }
         Ok(batch.column(0).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{MemorySource, Source};
+
+    /// The crate skips by copying to nowhere, which only an error stops.
+    #[test]
+    fn nothing_is_skipped_past_the_end() {
+        let source = MemorySource::new(vec![("a.parquet".to_owned(), vec![7; 20])]);
+        let chunks = Chunks(source.open("a.parquet").unwrap());
+        let skip = |read: &mut Strict| io::copy(&mut read.take(8), &mut io::sink());
+        let mut read = chunks.get_read(12).unwrap();
+        assert_eq!(skip(&mut read).unwrap(), 8);
+        assert_eq!(skip(&mut read).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }
