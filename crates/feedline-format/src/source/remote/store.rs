@@ -15,6 +15,7 @@ use object_store::multipart::MultipartStore;
 use object_store::{
     Certificate, ClientConfigKey, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig,
 };
+use rustls::crypto::{CryptoProvider, ring};
 
 use super::address::{Address, Scheme};
 use super::options::Options;
@@ -91,11 +92,20 @@ impl fmt::Debug for Opened {
 
 /// Connects (nothing is sent yet). Reads environment and profiles again each time.
 pub(super) fn open(address: &Address, options: &Options) -> Result<Opened> {
+    choose_tls();
     match address.scheme {
         Scheme::S3 => s3(address, options),
         Scheme::Gs => gs(address, options),
         Scheme::Az => az(address, options),
         Scheme::Http => http(address, options),
+    }
+}
+
+/// The clients take the process's own TLS provider: ring, unless the program has chosen another before.
+fn choose_tls() {
+    if CryptoProvider::get_default().is_none() {
+        // Fails only if another thread was faster.
+        ring::default_provider().install_default().ok();
     }
 }
 
