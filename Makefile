@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 DATA ?= bench-data
+# Where `make demo WHEEL=…` installs the wheel.
+WHEEL_VENV := .venvs/wheel
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
@@ -27,12 +29,20 @@ setup-test: ## The same, with what tests and benchmarks need (torch: 5 GB)
 build: setup ## The Python package, optimised, into .venv
 	$(BIN)/maturin develop --release --locked
 
-# Four minutes less than the optimised one: it shares the dependencies of the Rust tests, and overflows are found.
+# Not the optimised one: all but the binding itself is what the Rust tests have built or will build, and overflows are found.
 build-test: setup-test ## The Python package as the tests use it: kernels optimised, checks on
-	$(BIN)/maturin develop --locked
+	$(BIN)/maturin develop --locked --features shared-build
 
-demo: build ## Makes a small data set, packs it, loads it, shows throughput and where the time goes
+ifdef WHEEL
+demo: ## Makes a small data set, packs it, loads it, shows throughput; with WHEEL=feedline-….whl nothing is built
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(WHEEL)
+	$(WHEEL_VENV)/bin/feedline demo
+else
+demo: setup
+	$(BIN)/maturin develop --profile quick --locked
 	$(BIN)/feedline demo
+endif
 
 test: setup-test lint test-rust loom test-python test-leaks ## All tests
 	@echo "all tests passed"
@@ -74,12 +84,12 @@ lint: setup-test build-test ## Formatting, clippy, ruff, types, stubs, layering
 	$(BIN)/python tools/check_dependencies.py
 	$(BIN)/python tools/options_table.py --check
 	$(BIN)/python tools/reference_docs.py --check
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python --exclude feedline-servers
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python
 
-wheel: setup ## A wheel as it is released, into dist/, tried in empty environments
-	rm -rf dist
-	$(BIN)/maturin build --profile dist --strip --locked --out dist
-	PYTHON=$(PYTHON) tools/check_wheel.sh dist/*.whl
+wheel: ## A wheel as it is released, into dist/, tried in empty environments; for another machine: TARGET=aarch64-unknown-linux-gnu
+	@PYTHON=$(PYTHON) tools/setup.sh wheel
+	tools/wheel.sh $(TARGET)
+	[ "$(CHECK)" = no ] || PYTHON=$(PYTHON) tools/check_wheel.sh "$$(ls -t dist/*.whl | head -1)"
 
 docs: build ## The documentation site, into site/ (offline; also builds with MkDocs and Material)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt

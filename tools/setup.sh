@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes this machine able to build (and with "test", to test) feedline. Says what it does; does it once.
+# Makes this machine able to build feedline; with "test" to test it, with "wheel" to release it. Says what it does; does it once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-build}
@@ -25,15 +25,21 @@ if [ ! -x .venv/bin/python ]; then
   }
 fi
 
+with_uv() { # file with requirements; four times as fast as pip. It does not read pip's settings, so pip may have to follow
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.8 &&
+    .venv/bin/uv pip install --quiet --python .venv/bin/python -r "$1"
+}
+
 install_python() { # file with requirements; a stamp keeps it from being done twice
   local stamp=".venv/.feedline-$(basename "$1").stamp"
   cmp -s "$1" "$stamp" && return
   say "installing Python packages of $1 into .venv (once)"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
+  with_uv "$1" || .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
   cp "$1" "$stamp"
 }
 
 install_python tools/requirements-build.txt
+[ "$level" != wheel ] || install_python tools/requirements-wheel.txt
 if [ "$level" = test ]; then
   need valgrind valgrind "the leak test"
   need ffmpeg ffmpeg "its libraries decode video"

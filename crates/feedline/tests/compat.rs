@@ -107,7 +107,7 @@ fn write(path: &std::path::Path) {
     writer.finish().unwrap();
 }
 
-/// `cargo test -p feedline --test compat -- --ignored write_fixture` writes the fixture where there is none.
+/// `cargo test -p feedline --test all -- --ignored compat::write_fixture` writes the fixture where there is none.
 #[test]
 #[ignore = "the fixture is written once per major version"]
 fn write_fixture() {

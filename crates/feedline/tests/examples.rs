@@ -1,8 +1,5 @@
 //! The examples do what they say, and everything works inside a program that has a tokio runtime of its own.
 
-#[expect(dead_code, reason = "tar files are for other tests")]
-mod support;
-
 #[path = "../examples/pack.rs"]
 #[expect(dead_code, reason = "its main")]
 mod pack_example;
@@ -18,10 +15,10 @@ mod train;
 
 use std::path::Path;
 
+use crate::support::bitmap;
 use feedline::Dataset;
 use feedline::source::Storage;
 use feedline_servers::{ACCESS_KEY, SECRET_KEY, Server};
-use support::bitmap;
 
 const COUNT: usize = 50;
 

@@ -47,7 +47,7 @@ fn helper() {
 
 fn start(source: &str, destination: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper", "--nocapture"])
+        .args(["--exact", "kill::helper", "--nocapture"])
         .env(HELPER, format!("{source}\n{}", destination.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -361,3 +361,19 @@ fn only_remote_sources_are_async() {
     }
     assert!(seen > 20, "nothing async was seen: has the layout changed?");
 }
+
+/// Integration tests of a crate are one program, whose list of files is written by hand.
+#[test]
+fn every_file_of_tests_is_run() {
+    for member in ["feedline", "feedline-pixels"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(member).join("tests");
+        let listed = std::fs::read_to_string(folder.join("all.rs")).unwrap();
+        let listed: BTreeSet<_> =
+            listed.lines().filter_map(|l| l.strip_prefix("mod ")?.strip_suffix(';')).collect();
+        let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let names = files.filter(|path| path.extension().is_some_and(|e| e == "rs"));
+        for name in names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()) {
+            assert!(name == "all" || listed.contains(&*name), "{member}/tests/all.rs lacks `mod {name};`");
+        }
+    }
+}

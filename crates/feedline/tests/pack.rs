@@ -323,7 +323,7 @@ fn a_write_that_fails_leaves_nothing_behind() {
     }
     let program = std::env::current_exe().unwrap();
     let script =
-        format!("trap '' XFSZ; ulimit -f 500; exec '{}' --exact full_disk_helper", program.display());
+        format!("trap '' XFSZ; ulimit -f 500; exec '{}' --exact pack::full_disk_helper", program.display());
     let status = Command::new("sh")
         .args(["-c", &script])
         .env(FULL, format!("{}\n{}", source.display(), destination.display()))

@@ -1,16 +1,14 @@
 //! Where data lie: buckets with other tools' leftovers, web servers, secrets in addresses.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::support::{bitmap, tar};
 use feedline::format::{ConvertOptions, PackOptions, ReadingOptions, convert_into, pack_into};
 use feedline::source::{Destination, Storage};
 use feedline::{Dataset, OpenOptions, pack};
 use feedline_servers::{Bucket, Certificate, Fault, FaultProxy, Server};
-use support::{bitmap, tar};
 
 fn options(endpoint: &str, more: &[(&str, &str)]) -> OpenOptions {
     let given = [("key", "any"), ("secret", "any"), ("endpoint_url", endpoint), ("retry_seconds", "25")];

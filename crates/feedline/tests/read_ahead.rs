@@ -1,14 +1,12 @@
 //! Local data that are read before they are needed: the same batches, the same errors, within memory.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
+use crate::support::{bitmap, tar};
 use feedline::format::{PackOptions, ReadingOptions};
 use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, ReadAhead, Shuffle, pack};
 use proptest::prelude::*;
-use support::{bitmap, tar};
 
 /// The same images as a folder, tars and a pack: (what to open, name).
 const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];

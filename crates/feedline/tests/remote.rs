@@ -1,16 +1,14 @@
 //! Training from a bucket: the same batches as from local files, whatever the network does, within memory.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{bitmap, tar};
 use feedline::format::{PackOptions, ReadingOptions};
 use feedline::source::{DiskCache, Storage};
 use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, Shuffle, pack};
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
-use support::{bitmap, tar};
 
 const HELPER: &str = "FEEDLINE_CACHE_HELPER";
 
@@ -389,7 +387,7 @@ fn read_through(endpoint: &str, cache: &Path, expected: Option<&Vec<Vec<Vec<u8>>
 
 fn start(endpoint: &str, cache: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper", "--nocapture"])
+        .args(["--exact", "remote::helper", "--nocapture"])
         .env(HELPER, format!("{endpoint}\n{}", cache.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
