@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks a wheel as a user would meet it: empty environments with numpy alone (1.26 and 2.x), README's example, the demo, size and
-# import time. `tools/check_wheel.sh dist/feedline-*.whl`
+# Checks a wheel as a user would meet it: size, list of parts, oldest glibc; then in empty environments with NumPy alone (1.26
+# and 2.x) README's example, the demo, import time. A wheel for aarch64 runs in an emulator (tools/emulated_python.sh).
+# `tools/check_wheel.sh dist/feedline-*.whl`
 set -euo pipefail
 wheel=$(realpath "$1")
 python=${PYTHON:-python3}
@@ -8,16 +9,49 @@ tools=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-megabytes=$(($(stat -c %s "$wheel") / 1000000))
-echo "$(basename "$wheel"): $megabytes MB"
-[ "$megabytes" -lt 15 ] || { echo "a wheel must stay below 15 MB" >&2; exit 1; }
-unzip -l "$wheel" | grep -q 'sboms/' || { echo "the wheel has no list of what it is made of (SBOM)" >&2; exit 1; }
+fail() { echo "$*" >&2; exit 1; }
 
-for numpy in "numpy>=1.26,<2" "numpy>=2"; do
+check_file() {
+  local bytes newest
+  bytes=$(stat -c %s "$wheel")
+  "$python" -m zipfile -e "$wheel" "$work/content"
+  ls "$work"/content/*.dist-info/sboms/* >/dev/null 2>&1 || fail "the wheel has no list of what it is made of (SBOM)"
+  newest=$(grep -aoE 'GLIBC_2\.[0-9]+' "$work"/content/feedline/*.so | sort -uV | tail -1)
+  echo "$(basename "$wheel"): $bytes bytes, newest symbols ${newest:-not of glibc}"
+  [ "$bytes" -lt 15000000 ] || fail "a wheel must stay below 15 MB"
+  [ "$(printf '%s\n' "${newest:-GLIBC_2.0}" GLIBC_2.28 | sort -V | tail -1)" = GLIBC_2.28 ] || fail "it needs more than glibc 2.28"
+}
+
+try_here() { # NumPy's requirement
+  local began=$SECONDS
   rm -rf "$work/env"
   "$python" -m venv "$work/env"
-  "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel" "$numpy"
+  "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel" "$1"
+  echo "installed into an empty environment in $((SECONDS - began)) s"
   (cd "$work" && env/bin/python "$tools/try_wheel.py")
   (cd "$work" && env/bin/feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
+}
+
+try_emulated() { # NumPy's requirement
+  local emulated
+  emulated=$("$tools/emulated_python.sh")
+  rm -rf "$work/site"
+  "$python" -m pip install --quiet --disable-pip-version-check --target "$work/site" --only-binary :all: \
+    --python-version "$("$emulated" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
+    --platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64 "$wheel" "$1"
+  export PYTHONPATH=$work/site TRY_PYTHON=$emulated
+  (cd "$work" && "$emulated" "$tools/try_wheel.py")
+  (cd "$work" && "$emulated" -m feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
+}
+
+check_file
+case $(basename "$wheel")-on-$(uname -m) in
+  *musllinux*) echo "not run: there is no Python with musl here"; exit ;;
+  *_x86_64*-on-x86_64 | *_aarch64*-on-aarch64) try=try_here ;;
+  *_aarch64*-on-x86_64) try=try_emulated ;;
+  *) fail "nothing here runs it" ;;
+esac
+for numpy in "numpy>=1.26,<2" "numpy>=2"; do
+  $try "$numpy"
 done
 echo "the wheel works with both NumPy versions"
