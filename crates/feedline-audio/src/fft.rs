@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_definition() {
+    fn sums_equal_the_definition() {
         for length in [1, 2, 3, 4, 7, 12, 60, 97, 256, 400] {
             let input: Vec<f32> = (0..length).map(|n| ((n * n * 7 + 3) % 31) as f32 - 15.0).collect();
             let mut out = vec![(0.0, 0.0); length];

@@ -110,13 +110,13 @@ mod tests {
     use feedline::error::Location;
 
     #[test]
-    fn settings_are_usage_and_data_are_data() {
+    fn wrong_settings_and_bad_data_have_different_exit_codes() {
         assert_eq!(Failure::from(Error::option("x", "no")).exit_code(), ExitCode::Usage);
         assert_eq!(Failure::from(Error::data(Location::new("x"), "no")).exit_code(), ExitCode::Data);
     }
 
     #[test]
-    fn hints_stand_apart() {
+    fn hints_have_a_line_of_their_own() {
         let failure = Failure::from(Error::data(Location::new("x"), "empty").with_hint("fill it"));
         assert_eq!((failure.message().as_str(), failure.hint().as_deref()), ("x: empty", Some("fill it")));
         let missing = Error::storage("opening", Location::new("x"), ErrorKind::NotFound.into());

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linux_tells() {
+    fn facts_of_the_machine_are_found_on_linux() {
         assert!(threads() >= 1);
         assert!(affinity().is_some_and(|n| n >= 1));
         assert!(memory("MemTotal").is_some_and(|n| n > 1 << 20));

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_gets_a_line_a_minute() {
+    fn a_log_file_gets_one_line_per_minute() {
         let mut drawn = 0;
         let lines = (0..600u64).filter(|second| {
             let due = is_due(false, Duration::from_secs(*second - drawn));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_and_time_left() {
+    fn the_rate_and_the_time_left_are_shown() {
         let start = Instant::now();
         let points = VecDeque::from([
             Point { when: start, samples: 100, bytes: 0 },

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_know_which_they_are() {
+    fn task_numbers_come_from_the_scheduler() {
         let slurm =
             [("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "8"), ("SLURM_ARRAY_TASK_MIN", "0")];
         let whole = [&slurm[..], &[("SLURM_ARRAY_TASK_MAX", "7")]].concat();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_asked_for() {
+    fn a_missing_task_number_is_asked_for() {
         assert!(work_of(Some("auto"), Some(4), &[]).unwrap_err().contains("SLURM_ARRAY_TASK_ID"));
         assert!(work_of(Some("7"), Some(7), &[]).unwrap_err().contains("numbered from 0"));
         assert!(work_of(Some("x"), Some(7), &[]).unwrap_err().contains("neither a number"));

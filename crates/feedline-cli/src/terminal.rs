@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_are_told_by_what_they_say() {
+    fn terminals_are_recognised_by_their_environment() {
         let told = |pairs: &'static [(&str, &str)]| {
             guess(&move |name| {
                 pairs.iter().find(|(known, _)| *known == name).map_or(String::new(), |(_, v)| (*v).to_owned())
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_carries_the_pixels() {
+    fn every_image_protocol_carries_the_pixels() {
         let pixels: Vec<u8> = (0..7 * 5 * 3).map(|n| (n * 7) as u8).collect();
         let text = kitty(7, 5, &pixels);
         let data = text.split_once(';').unwrap().1.trim_end_matches("\x1b\\");

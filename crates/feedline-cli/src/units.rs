@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_type_them() {
+    fn sizes_are_read_as_people_type_them() {
         assert_eq!(parse_bytes("256M"), Ok(256 << 20));
         assert_eq!(parse_bytes("1.5k"), Ok(1536));
         assert_eq!(parse_bytes("2GB"), Ok(2_000_000_000));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_as_people_read_them() {
+    fn numbers_are_written_as_people_read_them() {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(1_000), "1.00 kB");
         assert_eq!(bytes(44_123_456), "44.1 MB");

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_become_options() {
+    fn settings_in_hints_become_options() {
         for (engine, here) in [
             (
                 "leave them out with fields={...}, or say allow_pickle=True if",

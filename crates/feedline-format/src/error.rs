@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_the_number_that_was_asked_for_and_the_sources_own() {
+    fn a_location_has_the_requested_number_and_the_sources_own() {
         let place = Location::new("/data").with_sample(17).seen_as(3);
         assert_eq!((place.sample, place.source_sample), (Some(3), Some(17)));
         assert_eq!(place.to_string(), "/data, sample 3 (17 of its source)");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_its_samples_fault_and_a_broken_disk_is_not() {
+    fn a_missing_file_is_a_bad_sample_and_a_broken_disk_is_not() {
         let failed =
             |code| Error::storage("reading", Location::new("x"), std::io::Error::from_raw_os_error(code));
         let place = || Location::new("/data").with_sample(17).seen_as(3);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn hint_stands_on_its_own_line() {
+    fn a_hint_has_its_own_line() {
         let error = Error::data(Location::new("x"), "empty").with_hint("write it again");
         assert_eq!(error.to_string(), "x: empty\nhint: write it again");
     }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprint_keeps_pieces_apart() {
+    fn fingerprints_separate_their_pieces() {
         let one = Fingerprint::of([&b"ab"[..], b"c"]);
         let two = Fingerprint::of([&b"a"[..], b"bc"]);
         assert_ne!(one, two);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_tag() {
+    fn the_orientation_tag_is_found() {
         for big_endian in [false, true] {
             let bytes = block(big_endian, 6);
             assert_eq!(orientation(&bytes), Some(Orientation::Turn90));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_packets() {
+    fn xmp_packets_are_read() {
         assert_eq!(xmp_orientation(br#"<x tiff:Orientation="8"/>"#), Some(Orientation::Turn270));
         assert_eq!(xmp_orientation(b"<tiff:Orientation>3</tiff:Orientation>"), Some(Orientation::Turn180));
         assert_eq!(xmp_orientation(b"tiff:Orientation"), None);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn needed_stays_inside_the_crop() {
+    fn the_needed_region_stays_inside_the_crop() {
         let image = Size::new(500, 375);
         let crop = Region::new(100, 50, 300, 200);
         let geometry = Geometry::crop_resize(image, crop, Size::new(224, 224));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_outside_need_nothing() {
+    fn windows_outside_of_the_image_need_nothing() {
         let mut geometry = Geometry::identity(Size::new(10, 10));
         geometry.window = Window::new(-20, 0, 10, 10);
         assert_eq!(geometry.needed(Filter::Bilinear), None);

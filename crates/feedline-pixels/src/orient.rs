@@ -180,7 +180,7 @@ mod tests {
 
     /// A 3 × 2 image whose pixels are numbered 0 1 2 / 3 4 5, and its `ImageOps.exif_transpose`.
     #[test]
-    fn turns_as_pillow() {
+    fn orientations_equal_pillow() {
         let pixels: Vec<u8> = (0..6).flat_map(|n| [n, n, n]).collect();
         let image = ImageRef::new(&pixels, Size::new(3, 2), 9, PixelLayout::Rgb).unwrap();
         let expected: [&[u8]; 8] = [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_turn_with_their_pixels() {
+    fn boxes_rotate_with_their_pixels() {
         let stored = Size::new(7, 5);
         let pixels: Vec<u8> = (0..35).flat_map(|n| [n, 0, 0, 0]).collect();
         let image = ImageRef::new(&pixels, stored, 28, PixelLayout::Rgbx).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_are_upright() {
+    fn unknown_orientations_are_upright() {
         assert_eq!(Orientation::from_exif(0), Orientation::Upright);
         assert_eq!(Orientation::from_exif(9), Orientation::Upright);
         assert_eq!(Orientation::from_exif(6), Orientation::Turn90);

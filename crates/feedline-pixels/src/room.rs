@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_much_is_an_error() {
+    fn too_large_a_size_is_an_error() {
         let mut buffer = vec![1u8];
         let error = fit(&mut buffer, isize::MAX as usize, 0).unwrap_err();
         assert_eq!(error, Error::OutOfMemory { bytes: isize::MAX as u64 });

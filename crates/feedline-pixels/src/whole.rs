@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borders_show_what_numpy_pads() {
+    fn borders_equal_numpy_pad() {
         let row = |border| (-4..7).map(|at| source_place(at, 3, border)).collect::<Vec<_>>();
         assert_eq!(row(Border::Edge), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2]);
         assert_eq!(row(Border::Reflect), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]);

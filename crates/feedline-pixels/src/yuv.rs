@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn smooth_pictures_survive_and_levels_agree() {
+    fn smooth_images_are_preserved_and_cpu_levels_agree() {
         for size in [Size::new(1, 1), Size::new(2, 3), Size::new(37, 50), Size::new(64, 33)] {
             let pixels = smooth(size);
             let image = ImageRef::new(&pixels, size, size.width as usize * 3, PixelLayout::Rgb).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_parts_of_the_whole() {
+    fn regions_equal_parts_of_the_whole() {
         let size = Size::new(45, 31);
         let pixels = smooth(size);
         let bytes = encode(ImageRef::new(&pixels, size, 45 * 3, PixelLayout::Rgb).unwrap());

@@ -77,7 +77,7 @@ proptest! {
 
     /// Scaled decodes need only the front of the file and are those of the `dct` encoding.
     #[test]
-    fn scaled_decodes_are_those_of_dct(encoding in encodings(), seed in any::<u64>(), fractions in any::<[u16; 4]>()) {
+    fn scaled_decodes_equal_those_of_dct(encoding in encodings(), seed in any::<u64>(), fractions in any::<[u16; 4]>()) {
         let jpeg = turbo::encode(&image(encoding.size, encoding.channels, seed), &encoding).unwrap();
         let (packed, plain) = (compact::encode(&jpeg, LIMIT).unwrap(), dct::encode(&jpeg, LIMIT).unwrap());
         let prefix = dct::probe(&packed).unwrap().prefix.map(|end| end as usize);
@@ -94,7 +94,7 @@ proptest! {
 
     /// Damage is refused, or decodes alike at every level.
     #[test]
-    fn damage_does_no_harm(
+    fn damage_never_panics(
         encoding in encodings(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         early in any::<bool>(),
@@ -127,7 +127,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_come_back_is_refused() {
+fn coefficients_that_cannot_round_trip_are_refused() {
     let size = Size::new(40, 40);
     let base = Encoding::baseline(size, 3, 80, (2, 2));
     let progressive = turbo::encode(&image(size, 3, 1), &Encoding { progressive: true, ..base }).unwrap();
@@ -141,7 +141,7 @@ fn what_cannot_come_back_is_refused() {
 }
 
 #[test]
-fn large_coefficients_survive() {
+fn large_coefficients_round_trip() {
     // Full contrast at quality 100: coefficients of eleven bits.
     let size = Size::new(64, 32);
     let pixels: Vec<u8> = (0..64 * 32).map(|i| if (i / 3 + i / 64) % 2 == 0 { 0 } else { 255 }).collect();

@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_does_no_harm(
+    fn damage_never_panics(
         encoding in encodings(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         early in any::<bool>(),
@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn large_coefficients_survive() {
+fn large_coefficients_round_trip() {
     // Full contrast at quality 100: coefficients far beyond a byte.
     let size = Size::new(64, 32);
     let pixels: Vec<u8> = (0..64 * 32).map(|i| if (i / 3 + i / 64) % 2 == 0 { 0 } else { 255 }).collect();

@@ -42,7 +42,7 @@ fn digit(value: u8) -> char {
 }
 
 #[test]
-fn pixels_are_pillows() {
+fn pixels_equal_pillow() {
     let mut decoder = Decoder::new();
     for golden in goldens() {
         let bytes = load(&golden.name);
@@ -94,7 +94,7 @@ fn flipped_bytes_never_panic() {
 }
 
 #[test]
-fn bombs_are_refused_by_their_header() {
+fn decompression_bombs_are_refused_by_their_header() {
     let mut bytes = load("rgb.png");
     bytes[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
     let error = Decoder::new().decode(&bytes).map(|_| ()).unwrap_err();
@@ -127,7 +127,7 @@ fn refusal(bytes: &[u8]) -> Error {
 }
 
 #[test]
-fn pixels_that_the_bytes_cannot_hold_are_refused_before_memory_is_taken() {
+fn more_pixels_than_the_bytes_can_hold_are_refused_before_allocating() {
     let mut png = load("rgb.png");
     png[16..24].copy_from_slice(&[0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0xFF]);
     assert!(refusal(&png).to_string().contains("bytes cannot hold 65535x65535 pixels"));
@@ -148,7 +148,7 @@ fn pixels_that_the_bytes_cannot_hold_are_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn tiff_qoi_and_portable_maps_that_the_bytes_cannot_hold_are_refused() {
+fn more_tiff_qoi_or_portable_map_pixels_than_the_bytes_can_hold_are_refused() {
     assert!(matches!(refusal(&tiff(60_000, 60_000, 8, &[0; 16])), Error::Truncated { codec: "tiff", .. }));
     let qoi = b"qoif\0\0\xFF\xFF\0\0\xFF\xFF\x03\0\xC0";
     assert!(matches!(refusal(qoi), Error::Truncated { codec: "qoi", .. }));
@@ -204,7 +204,7 @@ fn tiff(width: u32, height: u32, bits: u32, pixels: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn odd_samples_are_refused_before_memory_is_taken() {
+fn unusual_samples_are_refused_before_allocating() {
     let error = Decoder::new().decode(&tiff(5000, 8000, 143, &vec![0; 600_000])).map(|_| ()).unwrap_err();
     assert_eq!(error, Error::Unsupported { codec: "tiff", reason: "143 bits per sample".into() });
     assert!(Decoder::new().decode(&tiff(4, 4, 8, &[7; 16])).is_ok());

@@ -82,7 +82,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn seeds_decode() {
+fn seed_files_are_decoded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
     for (name, bytes) in files(&folder) {
         if let Err(error) = Decoder::new().decode(&bytes) {
@@ -92,7 +92,7 @@ fn seeds_decode() {
 }
 
 #[test]
-fn nothing_that_is_changed_panics() {
+fn changed_bytes_never_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
     let (rounds, seed) = (setting("FEEDLINE_HOSTILE_ROUNDS", 300), setting("FEEDLINE_HOSTILE_SEED", 1));
     for (name, bytes) in files(&folder) {
@@ -107,7 +107,7 @@ fn nothing_that_is_changed_panics() {
 }
 
 #[test]
-fn parts_are_cut_from_the_whole() {
+fn regions_equal_the_cropped_image() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/images");
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/images");
     let mut random = Generator(77);

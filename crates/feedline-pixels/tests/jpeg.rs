@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn strips_come_once_and_in_order(encoding in encodings(), fractions in any::<[u16; 4]>()) {
+    fn strips_arrive_once_and_in_order(encoding in encodings(), fractions in any::<[u16; 4]>()) {
         let bytes = encoded(&encoding, 3);
         let region = region_of(encoding.size, fractions);
         let expected = by_turbo(&bytes, region, 8, PixelLayout::Rgbx).unwrap();
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn an_index_built_on_the_way_is_the_same(encoding in encodings(), fractions in any::<[u16; 4]>()) {
+    fn an_index_built_while_decoding_is_the_same(encoding in encodings(), fractions in any::<[u16; 4]>()) {
         let bytes = encoded(&encoding, 11);
         let region = region_of(encoding.size, fractions);
         let mut decoder = Decoder::new();
@@ -204,7 +204,7 @@ proptest! {
 
     /// Flipped bits: the same pixels as libjpeg-turbo or an error where it has one, with an index of the intact file too.
     #[test]
-    fn damage_reads_as_libjpeg_reads_it(
+    fn damaged_files_decode_as_in_libjpeg(
         encoding in encodings(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4),
         fractions in any::<[u16; 4]>(),
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_indexes_do_no_harm(
+    fn damaged_indexes_never_panic(
         encoding in encodings(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         fractions in any::<[u16; 4]>(),
@@ -294,7 +294,7 @@ fn truncation_at_every_byte_is_an_error() {
 }
 
 #[test]
-fn other_kinds_go_to_libjpeg_turbo() {
+fn other_kinds_are_left_to_libjpeg_turbo() {
     let base = Encoding::baseline(Size::new(50, 30), 3, 80, (2, 2));
     let inks = Encoding::baseline(Size::new(50, 30), 4, 80, (1, 1));
     let kinds = [

@@ -176,7 +176,7 @@ proptest! {
 
     /// libjpeg smooths the blocks of files whose last scans are missing: those are its own to decode.
     #[test]
-    fn missing_scans_are_smoothed_as_by_libjpeg(
+    fn missing_scans_are_smoothed_as_in_libjpeg(
         encoding in encodings(),
         seed in 1..u64::MAX,
         most in 4..12usize,
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_reads_as_libjpeg_reads_it(
+    fn damaged_files_decode_as_in_libjpeg(
         encoding in encodings(),
         seed in prop_oneof![Just(0), any::<u64>()],
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4),
@@ -229,7 +229,7 @@ proptest! {
 
     /// A file cut short and given an end, as it is read when truncated files are allowed.
     #[test]
-    fn cut_files_read_as_libjpeg_reads_them(
+    fn truncated_files_decode_as_in_libjpeg(
         encoding in encodings(),
         seed in prop_oneof![Just(0), any::<u64>()],
         cut in any::<prop::sample::Index>(),
@@ -284,7 +284,7 @@ fn truncation_at_every_byte_is_an_error() {
 }
 
 #[test]
-fn every_small_size_has_libjpegs_pixels() {
+fn every_small_size_equals_libjpeg() {
     let mut decoder = Decoder::new();
     for sampling in [(1, 1), (2, 1), (1, 2), (2, 2)] {
         for side in 1..=70 {
@@ -304,7 +304,7 @@ fn every_small_size_has_libjpegs_pixels() {
 
 /// In noise of high quality many blocks end with their last coefficient, and the next block follows without an end.
 #[test]
-fn blocks_without_an_end_have_libjpegs_pixels() {
+fn blocks_without_an_end_equal_libjpeg() {
     let mut decoder = Decoder::new();
     for quality in 60..=100 {
         let size = Size::new(96, 80);

@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn levels_and_strips_agree(
+    fn cpu_levels_and_strips_agree(
         geometry in geometries(),
         finish in finishes(),
         filter in prop::sample::select(FILTERS.to_vec()),
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn values_are_a_plain_resize(
+    fn values_equal_a_plain_resize(
         geometry in geometries(),
         filter in prop::sample::select(vec![Filter::Box, Filter::Bilinear, Filter::Hamming]),
         seed in any::<u32>(),

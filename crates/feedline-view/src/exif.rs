@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_model_and_survives_nonsense() {
+    fn the_camera_model_is_read_and_nonsense_ignored() {
         let mut tiff = b"II*\0\x08\0\0\0\x02\0".to_vec();
         tiff.extend(b"\x10\x01\x02\0\x07\0\0\0\x26\0\0\0");
         tiff.extend(b"\x12\x01\x03\0\x01\0\0\0\x06\0\0\0");

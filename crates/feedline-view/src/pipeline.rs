@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn python_and_json_say_the_same() {
+    fn python_and_json_describe_the_same_transforms() {
         let list = "[T.RandomResizedCrop(224, scale=(0.25, 1)), T.RandomHorizontalFlip(), # half of them\n \
                     T.ColorJitter(0.4, hue=0.1), T.Normalize.imagenet()]";
         let read = from_text(list).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn every_transform_with_defaults_comes_back() {
+    fn every_transform_with_defaults_round_trips() {
         let mut tried = 0;
         for name in Transform::NAMES.iter().filter(|name| spec_is_call(name)) {
             let Some(fields) = defaults(name) else { continue };
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_without_a_name_are_those_of_python() {
+    fn positional_arguments_follow_python() {
         let read =
             from_text("T.RandomRotation(30, 'bilinear'), T.Pad(4), T.GaussianBlur(5, (0.1, 2))").unwrap();
         let json: Vec<Value> = read.iter().map(spec).collect();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_mistake() {
         for (text, word) in [
             ("T.RandomResizedCrop(", "missing"),
             ("T.Nothing()", "no transform called Nothing"),

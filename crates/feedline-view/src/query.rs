@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_decoded() {
+    fn queries_are_decoded() {
         let query = Query::new("class=3&text=a%20b%26c+d&empty=&bad");
         assert_eq!((query.get("text"), query.get("empty"), query.get("bad")), (Some("a b&c d"), None, None));
         assert_eq!((query.number("class", 0), query.number("from", 7)), (Ok(3), Ok(7)));

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_words() {
+    fn text_is_escaped() {
         assert_eq!(text("<b a='\"'>&\n"), "&lt;b a=&#39;&quot;&#39;&gt;&amp; ");
     }
 }

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_only_changes_the_form() {
+    fn without_transforms_only_type_and_layout_change() {
         let pixels = ramp(4, 6);
         assert_eq!(
             ops(&[], 0).apply(&pixels, 4, 6, FROM).unwrap(),
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_depend_on_the_place_in_the_whole_list() {
+    fn draws_depend_on_the_position_in_the_whole_list() {
         let pixels = ramp(64, 64);
         let crop = [Transform::random_resized_crop(8)];
         let made = |place, from| ops(&crop, place).apply(&pixels, 64, 64, from).unwrap().bytes;
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn impossible_images_are_refused() {
         let error = ops(&[], 0).apply(&[0; 5], 1, 2, FROM).unwrap_err().to_string();
         assert!(error.contains("5 bytes are not an image of 1x2x3"), "{error}");
         let crop = RandomCrop { size: (9, 9), ..RandomCrop::default() }.into();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_can_be_done_again() {
+    fn recorded_draws_can_be_replayed() {
         let pixels = ramp(20, 30);
         let list = [
             RandomResizedCrop::square(16).into(),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_matter_in_value_order_and_number() {
+    fn every_key_its_value_and_its_position_matter() {
         let first = |key: &[u64]| Draw::new(key).bits();
         let keys: [&[u64]; 6] = [&[], &[0], &[0, 0], &[1, 2], &[2, 1], &[1, 2, 0]];
         for (i, a) in keys.iter().enumerate() {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_fixed_for_ever() {
+    fn random_streams_never_change() {
         // Changing these values changes every user's epochs, so it needs a new major version.
         let mut draw = Draw::new(&[0, 1, 2]);
         assert_eq!([draw.bits(), draw.bits()], STREAM);

@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn samplers_survive_json() {
+    fn samplers_round_trip_through_json() {
         for sampler in [
             Sampler::Sequential,
             Sampler::Random { replacement: true, num_samples: Some(3) },
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn read_ahead_is_a_word_or_a_number() {
+    fn read_ahead_takes_a_word_or_a_number() {
         for (ahead, text) in
             [(ReadAhead::Auto, "\"auto\""), (ReadAhead::Off, "\"off\""), (ReadAhead::Reads(7), "7")]
         {
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_that_no_clock_reaches_is_none() {
+    fn a_timeout_beyond_the_clock_means_no_timeout() {
         assert_eq!(LoaderOptions::default().with_timeout(1e20).patience(), None);
         let half = LoaderOptions::default().with_timeout(0.5);
         assert_eq!(half.patience(), Some(Duration::from_millis(500)));

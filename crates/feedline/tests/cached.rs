@@ -67,7 +67,7 @@ fn samples_are_the_same_before_and_after() {
 }
 
 #[test]
-fn a_second_opening_reads_the_pack_at_once() {
+fn the_second_opening_reads_the_pack_from_the_start() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = images(data.path(), 8);
     wait(&source.cached(cache.path(), ImageEncoding::Jpeg).unwrap());
@@ -104,7 +104,7 @@ fn a_pack_of_another_user_is_not_trusted() {
 }
 
 #[test]
-fn changed_data_never_meet_an_old_pack() {
+fn an_old_pack_is_not_used_for_changed_data() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = images(data.path(), 8).cached(cache.path(), ImageEncoding::Jpeg).unwrap();
     wait(&first);
@@ -115,7 +115,7 @@ fn changed_data_never_meet_an_old_pack() {
 }
 
 #[test]
-fn two_at_once_share_one_pack() {
+fn two_readers_share_one_pack() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = images(data.path(), 30);
     let both = [(), ()].map(|()| source.cached(cache.path(), ImageEncoding::Jpeg).unwrap());

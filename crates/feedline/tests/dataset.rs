@@ -118,7 +118,7 @@ fn fields_rename_and_pick() {
 }
 
 #[test]
-fn alternatives_take_the_one_a_sample_has() {
+fn alternative_fields_use_the_one_a_sample_has() {
     let dataset = open_with(&testdata("webdataset/odd.tar"), &[("image", "jpg;d.jpg;x.jpg;.jpg")]).unwrap();
     let lengths: Vec<_> = (0..dataset.len()).map(|i| dataset.format().byte_length(i, 0)).collect();
     // `k1.cls` comes after `k2.jpg`, and belongs to `k1.jpg` all the same.
@@ -149,7 +149,7 @@ fn select_and_concat() {
 }
 
 #[test]
-fn descriptions_open_the_same_data_or_say_it_changed() {
+fn descriptions_open_the_same_data_or_report_a_change() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("1.jpg"), b"one").unwrap();
     std::fs::write(folder.path().join("2.jpg"), b"two").unwrap();
@@ -164,7 +164,7 @@ fn descriptions_open_the_same_data_or_say_it_changed() {
 }
 
 #[test]
-fn what_is_not_there_or_not_known_is_said() {
+fn missing_and_unknown_data_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let uri = folder.path().display().to_string();
     assert!(Dataset::open("/no/such/place").unwrap_err().to_string().contains("/no/such/place"));
@@ -222,7 +222,7 @@ fn data_sets_are_shared_between_threads() {
 }
 
 #[test]
-fn what_is_called_a_class_but_is_no_number_is_bytes() {
+fn class_members_that_are_no_numbers_are_bytes() {
     let dataset = Dataset::open(testdata("webdataset/gnu.tar")).unwrap();
     let OwnedValue::Bytes(bytes) = dataset.get(0).unwrap().get("cls").unwrap().clone() else {
         panic!("bytes")

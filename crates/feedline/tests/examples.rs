@@ -70,7 +70,7 @@ fn a_bucket_with_a_cache() {
 
 /// Threads of a runtime may not start another one; ours must not ask them to.
 #[test]
-fn inside_a_runtime_of_the_users() {
+fn works_inside_the_users_tokio_runtime() {
     let (_root, server, storage) = bucket();
     let (own, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     images(own.path());

@@ -192,7 +192,7 @@ fn substitutes_do_not_depend_on_ranks_threads_or_resume() {
 }
 
 #[test]
-fn a_sample_that_nobody_can_replace_is_an_error_that_names_it() {
+fn a_sample_without_a_substitute_is_an_error_that_names_it() {
     let (told, reads) = dataset(Told::new(50, 0..50));
     let loader = Loader::new(told, replacing().with_sampler(vec![7, 8, 7].into())).unwrap();
     let message = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
@@ -219,7 +219,7 @@ fn bad_samples_count_once_in_any_number_of_epochs() {
 }
 
 #[test]
-fn a_resumed_run_gives_up_where_the_whole_one_does() {
+fn a_resumed_run_stops_at_the_same_bad_sample() {
     let bad: Vec<u64> = (0..12).map(|n| n * 8 + 3).collect();
     let run = |from: Option<feedline::order::State>| {
         let (told, _) = dataset(Told::new(100, bad.clone()));
@@ -248,7 +248,7 @@ fn a_resumed_run_gives_up_where_the_whole_one_does() {
 }
 
 #[test]
-fn storage_that_fails_always_raises_and_loses_no_batch() {
+fn storage_failures_always_raise_and_lose_no_batch() {
     for policy in [OnError::Raise, OnError::Skip, OnError::Replace] {
         for errno in [5, 116, 110, 13, 2] {
             let told = Told { errno: Some((13, errno)), ..Told::new(40, []) };
@@ -274,7 +274,7 @@ fn storage_that_fails_always_raises_and_loses_no_batch() {
 }
 
 #[test]
-fn errors_have_the_number_that_batches_show_and_the_sources_own() {
+fn errors_have_the_number_in_the_batch_and_in_the_source() {
     let bad = || dataset(Told::new(20, [17])).0;
     let selected = bad().select(&[4, 17, 5]).unwrap();
     let joined = Dataset::concat(&[dataset(Told::new(10, [])).0, selected.clone()]).unwrap();
@@ -294,7 +294,7 @@ fn errors_have_the_number_that_batches_show_and_the_sources_own() {
 }
 
 #[test]
-fn a_loader_closed_under_an_iteration_says_so() {
+fn iterating_a_closed_loader_is_an_error() {
     let (told, _) = dataset(Told::new(1000, []));
     let loader = Loader::new(told, LoaderOptions::default().with_num_workers(2).with_batch_size(10)).unwrap();
     let mut epoch = loader.epoch(0).unwrap();
@@ -310,7 +310,7 @@ fn a_loader_closed_under_an_iteration_says_so() {
 }
 
 #[test]
-fn an_epoch_that_was_had_whole_ends_well_even_if_closed() {
+fn a_complete_epoch_ends_normally_after_closing() {
     let (told, _) = dataset(Told::new(10, []));
     let loader = Loader::new(told, LoaderOptions::default().with_num_workers(2)).unwrap();
     let mut epoch = loader.epoch(0).unwrap();
@@ -320,7 +320,7 @@ fn an_epoch_that_was_had_whole_ends_well_even_if_closed() {
 }
 
 #[test]
-fn a_stuck_thread_is_left_behind() {
+fn a_stuck_thread_is_abandoned() {
     let (told, storage) = dataset(Told { stuck: Some(3), ..Told::new(20, []) });
     let options = LoaderOptions::default().with_num_workers(1).with_batch_size(2).with_timeout(0.2);
     let loader = Loader::new(told, options).unwrap();
@@ -340,7 +340,7 @@ fn a_stuck_thread_is_left_behind() {
 }
 
 #[test]
-fn what_overflowed_is_refused_or_works() {
+fn extreme_numbers_work_or_are_refused() {
     let (told, _) = dataset(Told::new(100, []));
     let make = |options: LoaderOptions| Loader::new(told.clone(), options);
     let message = make(LoaderOptions::default().with_rank(0, 1 << 61)).unwrap_err().to_string();
@@ -360,7 +360,7 @@ fn what_overflowed_is_refused_or_works() {
 }
 
 #[test]
-fn a_scan_that_nobody_wants_any_more_ends() {
+fn a_cancelled_scan_ends() {
     let (told, storage) = dataset(Told::new(1_000_000, []));
     let given_up = Arc::new(AtomicBool::new(true));
     let sampler = Sampler::Balanced { field: "label".into(), num_samples: None };

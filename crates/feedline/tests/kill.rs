@@ -61,7 +61,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn killed_anywhere_it_resumes_to_the_same_bytes() {
+fn a_pack_killed_anywhere_resumes_to_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     let source = root.path().join("photos");
     for number in 0..240usize {

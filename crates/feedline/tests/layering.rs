@@ -278,7 +278,7 @@ fn forbidden(name: &str, table: Table, wrong: &mut Vec<String>) -> usize {
 }
 
 #[test]
-fn stages_use_only_what_they_may() {
+fn stages_import_only_what_they_may() {
     let mut wrong = Vec::new();
     let crates =
         [("feedline", STAGES, 60), ("feedline-format", STAGES, 60), ("feedline-pixels", KERNELS, 60)];
@@ -291,7 +291,7 @@ fn stages_use_only_what_they_may() {
 
 /// The reader of this test must not be fooled: code after a test item counts, and so does every form of import.
 #[test]
-fn whole_files_are_read() {
+fn the_layering_check_reads_whole_files() {
     let text = "use crate::batch::Pool;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nfn only_tests() {\n    crate::loader::f();\n}\n\
                 // crate::order in a comment\nuse crate::{error::Error, read::{A, B}, order};\nfn late() {\n    super::super::dataset::open();\n}\n";
     let (code, modules) = without_tests(text);
@@ -304,7 +304,7 @@ fn whole_files_are_read() {
 
 /// What the crates' `src` folders hold, as the list in ARCHITECTURE.md names them.
 #[test]
-fn the_list_of_folders_is_the_tree() {
+fn the_documented_folders_are_those_of_the_tree() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mut wrong = Vec::new();

@@ -53,7 +53,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn workers_do_not_change_a_byte_and_samples_come_back() {
+fn the_number_of_workers_changes_no_byte_and_samples_round_trip() {
     let photos = Photos::new(40);
     for workers in 1..=4 {
         photos.pack(&format!("p{workers}"), &PackOptions { workers, ..small() }).unwrap();
@@ -73,7 +73,7 @@ fn workers_do_not_change_a_byte_and_samples_come_back() {
 }
 
 #[test]
-fn the_fingerprint_is_the_contents_alone() {
+fn the_fingerprint_depends_on_the_content_only() {
     let photos = Photos::new(20);
     let one = photos.pack("one", &small()).unwrap();
     let other = photos.pack("other", &PackOptions { part_bytes: Some(3000), ..small() }).unwrap();
@@ -87,7 +87,7 @@ fn the_fingerprint_is_the_contents_alone() {
 }
 
 #[test]
-fn three_steps_equal_the_driver() {
+fn plan_parts_and_commit_equal_one_call() {
     let photos = Photos::new(20);
     photos.pack("driver", &small()).unwrap();
     let (source, options) = (photos.open(), small());
@@ -121,7 +121,7 @@ fn a_damaged_finished_part_is_written_again_on_resume() {
 }
 
 #[test]
-fn other_peoples_folders_are_left_alone() {
+fn folders_that_are_not_packs_are_not_touched() {
     let photos = Photos::new(12);
     let foreign = photos.path("foreign");
     std::fs::create_dir(&foreign).unwrap();
@@ -161,7 +161,7 @@ fn a_pack_never_replaces_its_own_source() {
 }
 
 #[test]
-fn an_unfinished_pack_of_other_options_is_not_mixed() {
+fn an_unfinished_pack_with_other_options_is_refused() {
     let photos = Photos::new(12);
     photos.pack("p", &small()).unwrap();
     std::fs::remove_file(photos.path("p/feedline.json")).unwrap();
@@ -227,7 +227,7 @@ fn progress_can_stop_and_the_rest_resumes() {
 }
 
 #[test]
-fn verify_and_loading_name_what_is_broken() {
+fn verify_and_loading_name_the_damage() {
     let photos = Photos::new(30);
     photos.pack("p", &small()).unwrap();
     let folder = photos.path("p");
@@ -272,7 +272,7 @@ fn verify_and_loading_name_what_is_broken() {
 }
 
 #[test]
-fn samples_from_a_program() {
+fn samples_can_come_from_a_program() {
     let root = tempfile::tempdir().unwrap();
     let sample = |n: i64| {
         Sample::new([("text", OwnedValue::Text("x".repeat(n as usize))), ("label", OwnedValue::Int(n))])

@@ -92,7 +92,7 @@ fn local(root: &Path, format: &str) -> Dataset {
 }
 
 #[test]
-fn folder_markers_are_nobodys_samples_in_any_format() {
+fn folder_markers_are_never_samples() {
     let root = every_format();
     // The S3 console's and s3fs's; Hadoop's; an older s3fs's; and a folder with nothing in it.
     let markers = |folder: &str| {
@@ -117,7 +117,7 @@ fn folder_markers_are_nobodys_samples_in_any_format() {
 }
 
 #[test]
-fn keys_that_cannot_be_names_are_reported_and_stop_nobody() {
+fn unusable_keys_are_reported_and_skipped() {
     let root = every_format();
     let odd = |folder: &str| {
         let keys = ["{}//x.bmp", "{}/./y.bmp", "{}/../z.bmp", "{}/new\nline.bmp"];
@@ -141,7 +141,7 @@ fn keys_that_cannot_be_names_are_reported_and_stop_nobody() {
 }
 
 #[test]
-fn a_listing_of_several_pages_with_odd_keys_is_whole() {
+fn a_listing_of_several_pages_with_unusual_keys_is_complete() {
     let mut objects = BTreeMap::new();
     for number in 0..2500 {
         objects.insert(format!("many/{number:05}.bmp"), bitmap(2, number));
@@ -178,7 +178,7 @@ fn fails_at_once(uri: &str, options: &OpenOptions) -> String {
 }
 
 #[test]
-fn a_certificate_that_nobody_vouches_for_is_an_error_at_once() {
+fn an_untrusted_certificate_is_an_error_at_once() {
     let (_root, bucket) = served_pack();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, pem: &str| {
@@ -210,7 +210,7 @@ fn a_certificate_that_nobody_vouches_for_is_an_error_at_once() {
 }
 
 #[test]
-fn encryption_that_ends_on_the_way_is_an_error_at_once() {
+fn a_server_that_does_not_speak_tls_is_an_error_at_once() {
     let (_root, bucket) = served_pack();
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("authority.pem");
@@ -240,7 +240,7 @@ const PASSWORD: &str = "pa55word-very-secret";
 const SIGNATURE: &str = "5160a7u5ef0ffee";
 
 #[test]
-fn web_servers_take_users_tokens_and_headers() {
+fn web_servers_receive_users_tokens_and_headers() {
     let (_root, bucket) = served_pack();
     bucket.set(|request| {
         let basic = request.header("authorization") == Some("Basic bWU6cGE1NXdvcmQtdmVyeS1zZWNyZXQ=");
@@ -313,7 +313,7 @@ fn a_google_token_is_not_taken_for_a_file() {
 }
 
 #[test]
-fn folders_with_an_index_are_read_over_http_and_others_say_what_is_missing() {
+fn folders_over_http_need_an_index_and_say_so() {
     let (root, bucket) = served_pack();
     let shards = root.path().join("webdataset");
     let made = local(root.path(), "webdataset");
@@ -333,7 +333,7 @@ fn folders_with_an_index_are_read_over_http_and_others_say_what_is_missing() {
 
 /// The first answer with a body of some length is tampered with, the same bytes are right when asked for again.
 #[test]
-fn damage_on_the_way_is_asked_for_again_where_a_checksum_tells() {
+fn bytes_damaged_in_transfer_are_fetched_again_if_a_checksum_shows_it() {
     let root = every_format();
     let server = Server::http(root.path());
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
@@ -384,7 +384,7 @@ fn damage_on_the_way_is_asked_for_again_where_a_checksum_tells() {
 }
 
 #[test]
-fn memory_is_a_place_like_any_other() {
+fn memory_is_a_source_like_any_other() {
     let root = every_format();
     let photos = local(root.path(), "folder");
     let memory =
@@ -417,7 +417,7 @@ fn memory_is_a_place_like_any_other() {
 }
 
 #[test]
-fn several_endpoints_are_asked_in_turn_and_one_may_be_gone() {
+fn several_endpoints_are_used_in_turn_and_one_may_be_down() {
     let root = every_format();
     let objects = objects(root.path(), |_| Vec::new());
     let (one, two) = (serve(&objects), serve(&objects));
@@ -431,7 +431,7 @@ fn several_endpoints_are_asked_in_turn_and_one_may_be_gone() {
 }
 
 #[test]
-fn settings_of_s3_reach_the_store_as_headers() {
+fn s3_settings_reach_the_store_as_headers() {
     let root = every_format();
     let bucket = serve(&objects(root.path(), |_| Vec::new()));
     let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";

@@ -24,7 +24,7 @@ fn names(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_root_has_the_names_that_were_agreed_on() {
+fn the_crate_root_has_exactly_the_listed_names() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let found = names(&std::fs::read_to_string(here.join("src/lib.rs")).unwrap());
     let listed = std::fs::read_to_string(here.join("tests/public_names.txt")).unwrap();

@@ -99,7 +99,7 @@ const RECORDED: [&str; 12] = [
 ];
 
 #[test]
-fn recorded_files_of_other_systems_are_the_same() {
+fn recorded_files_of_other_systems_read_the_same_ahead() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
     let indexes = tempfile::tempdir().unwrap();
     for name in RECORDED {
@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn batches_do_not_depend_on_it(
+    fn batches_do_not_depend_on_read_ahead(
         format in 0usize..3,
         reads in 1u32..20,
         batch_size in 1u64..12,
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn a_resumed_epoch_is_the_rest() {
+fn a_resumed_epoch_gives_the_rest() {
     let root = images(50, 16);
     let loader =
         Loader::new(open(root.path(), "packed"), undecoded(4, Shuffle::Full, ReadAhead::Reads(8))).unwrap();
@@ -169,7 +169,7 @@ fn a_resumed_epoch_is_the_rest() {
 
 /// Epochs that end early, one over the other, with reads under way.
 #[test]
-fn an_epoch_that_is_left_early_disturbs_nobody() {
+fn an_epoch_left_early_does_not_disturb_the_next() {
     let root = images(60, 40);
     for (name, format) in FORMATS {
         let options = undecoded(5, Shuffle::Full, ReadAhead::Reads(6));
@@ -192,7 +192,7 @@ fn an_epoch_that_is_left_early_disturbs_nobody() {
 }
 
 #[test]
-fn errors_are_the_same() {
+fn errors_are_the_same_with_read_ahead() {
     let root = images(30, 24);
     let datasets: Vec<Dataset> = FORMATS.iter().map(|(name, _)| open(root.path(), name)).collect();
     fs::write(root.path().join("photos/c1/0004.bmp"), b"short").unwrap();

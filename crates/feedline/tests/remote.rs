@@ -155,7 +155,7 @@ fn recorded_files_of_other_systems_read_the_same_from_s3() {
 }
 
 #[test]
-fn a_pack_and_tars_come_over_plain_http() {
+fn a_pack_and_tars_are_read_over_plain_http() {
     let root = bucket(20, 16);
     let server = Server::http(&root.path().join("bucket"));
     for (name, near) in [("packed/", "packed"), ("shards/00{0..2}.tar", "shards/*.tar")] {
@@ -182,7 +182,7 @@ const PASSING: [Fault; 9] = [
 
 /// `FEEDLINE_CHAOS_EPOCHS=200` for the long version; this one is for every day.
 #[test]
-fn chaos_costs_time_but_no_byte() {
+fn random_faults_cost_time_but_change_no_byte() {
     let epochs: u64 = std::env::var("FEEDLINE_CHAOS_EPOCHS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
     let root = bucket(24, 16);
     let server = Server::s3(root.path());
@@ -210,7 +210,7 @@ fn chaos_costs_time_but_no_byte() {
 
 /// Every other fault as well: an epoch is right, or it ends in an error that says why. The same loader goes on.
 #[test]
-fn chaos_of_every_kind_gives_the_right_bytes_or_a_clear_error() {
+fn random_faults_of_every_kind_give_the_right_bytes_or_a_clear_error() {
     let epochs: u64 = std::env::var("FEEDLINE_CHAOS_EPOCHS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
     let root = bucket(24, 16);
     let server = Server::s3(root.path());
@@ -250,7 +250,7 @@ fn chaos_of_every_kind_gives_the_right_bytes_or_a_clear_error() {
 }
 
 #[test]
-fn faults_that_do_not_pass_are_one_clear_error_within_the_stated_time() {
+fn lasting_faults_are_one_clear_error_within_the_timeout() {
     let root = bucket(12, 16);
     let server = Server::s3(root.path());
     let proxy = FaultProxy::new(server.address());
@@ -397,7 +397,7 @@ fn start(endpoint: &str, cache: &Path) -> Child {
 
 /// `FEEDLINE_KILL_ROUNDS=50` for the long version.
 #[test]
-fn killing_one_of_two_processes_leaves_the_other_and_the_cache_whole() {
+fn killing_one_of_two_processes_harms_neither_the_other_nor_the_cache() {
     let rounds: u64 = std::env::var("FEEDLINE_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
     let root = bucket(150, 96);
     let server = Server::s3(root.path());

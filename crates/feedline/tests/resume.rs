@@ -103,7 +103,7 @@ fn run(options: &LoaderOptions, world: u64, state: Option<&State>) -> (Vec<Vec<i
 }
 
 #[test]
-fn the_rest_is_the_same_on_any_number_of_ranks() {
+fn a_resumed_epoch_is_the_same_on_any_number_of_ranks() {
     for options in orders(83) {
         let (whole, states) = run(&options, 2, None);
         for (done, state) in states.iter().enumerate().take(whole.len()) {
@@ -121,7 +121,7 @@ fn the_rest_is_the_same_on_any_number_of_ranks() {
 }
 
 #[test]
-fn another_run_is_refused_with_the_difference() {
+fn the_state_of_another_run_is_refused_with_the_differences() {
     let loader = |options| Loader::new(numbers(83), options).unwrap();
     let state = loader(LoaderOptions::default().with_seed(1)).epoch(0).unwrap().state();
     let other = loader(LoaderOptions::default().with_seed(2).with_shuffle(Shuffle::Full));
@@ -131,7 +131,7 @@ fn another_run_is_refused_with_the_difference() {
 }
 
 #[test]
-fn a_mixture_draws_by_weight_and_may_change_them() {
+fn a_mixture_follows_its_weights_and_they_may_change() {
     let (dataset, sampler) = feedline::loader::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
     let loader =
         Loader::new(dataset, LoaderOptions::default().with_batch_size(40).with_sampler(sampler)).unwrap();
@@ -146,7 +146,7 @@ fn a_mixture_draws_by_weight_and_may_change_them() {
 }
 
 #[test]
-fn weights_set_within_an_epoch_do_not_change_how_it_goes_on() {
+fn weights_set_within_an_epoch_do_not_change_the_rest_of_it() {
     let make = || {
         let (dataset, sampler) =
             feedline::loader::mix(&[(numbers(10), 1.0), (numbers(30), 3.0)], 40).unwrap();
@@ -173,7 +173,7 @@ fn weights_set_within_an_epoch_do_not_change_how_it_goes_on() {
 }
 
 #[test]
-fn an_order_can_be_handed_over_epoch_by_epoch() {
+fn an_order_can_be_given_for_each_epoch() {
     let sampler = Sampler::PerEpoch { name: "mine".to_owned(), num_samples: 4 };
     let loader =
         Loader::new(numbers(10), LoaderOptions::default().with_batch_size(2).with_sampler(sampler)).unwrap();

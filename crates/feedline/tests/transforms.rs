@@ -148,7 +148,7 @@ fn all_digests() -> String {
 }
 
 #[test]
-fn recipes_give_what_they_always_gave() {
+fn recipes_give_the_recorded_values() {
     let found = all_digests();
     if std::env::var_os("FEEDLINE_WRITE_GOLDEN").is_some() {
         std::fs::write(testdata("golden.txt"), &found).unwrap();

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shuffling_keeps_every_place() {
+    fn a_shuffle_keeps_every_element() {
         let mut places: Places = (0..100).map(|n| n..n + 1).collect();
         shuffle(&mut places);
         assert_ne!(places[..5], [0..1, 1..2, 2..3, 3..4, 4..5]);

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cold_is_what_came_from_storage() {
+    fn a_run_is_cold_if_its_bytes_came_from_storage() {
         assert_eq!(judge(Some(900), 1000), Cold::Yes { storage_bytes: 900 });
         assert_eq!(judge(Some(0), 1000), Cold::No { storage_bytes: 0 });
         assert_eq!(judge(None, 1000), Cold::Unknown);

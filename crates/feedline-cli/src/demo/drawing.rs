@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_differ_and_repeat() {
+    fn drawn_images_differ_and_are_reproducible() {
         let one = Drawing::new(1, 0);
         assert_eq!(one.pixels(), Drawing::new(1, 0).pixels());
         assert_ne!(one.size, Drawing::new(2, 0).size);

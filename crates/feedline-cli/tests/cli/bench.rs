@@ -40,7 +40,7 @@ fn one_recipe_as_a_table() {
 }
 
 #[test]
-fn broken_pictures_are_counted_not_fatal() {
+fn broken_images_are_counted_not_fatal() {
     let place = Place::new();
     let pictures = place.pictures(12);
     std::fs::write(pictures.join("dog/00003.jpg"), b"\xff\xd8\xffnot really").unwrap();

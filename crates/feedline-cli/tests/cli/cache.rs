@@ -7,7 +7,7 @@ use feedline::source::{CachedSource, MemorySource, Source};
 use crate::kit::{Place, run, text};
 
 #[test]
-fn lists_checks_and_empties_a_cache() {
+fn a_cache_is_listed_checked_and_cleared() {
     let place = Place::new();
     let folder = place.path("cache");
     let inner = Arc::new(MemorySource::new([("a.tar", vec![7; 5000])]));

@@ -5,7 +5,7 @@ use std::fs;
 use crate::kit::{Place, run, text};
 
 #[test]
-fn converts_there_and_back() {
+fn conversions_round_trip() {
     let place = Place::new();
     let (pictures, shards, back) = (place.pictures(20), place.path("shards"), place.path("back"));
     let shown = run(&["convert", text(&pictures), text(&shards), "--to", "webdataset"]).success().stdout();
@@ -26,7 +26,7 @@ fn json_is_one_document() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_mistake() {
     let place = Place::new();
     let pictures = place.pictures(4);
     let unknown = run(&["convert", text(&pictures), text(&place.path("x")), "--to", "zip"]);
@@ -41,7 +41,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn over_its_own_result_there_is_nothing_to_do() {
+fn converting_again_has_nothing_to_do() {
     let place = Place::new();
     let pictures = place.pictures(12);
     for (to, name) in [("webdataset", "shards"), ("mds", "mds"), ("beton", "all.beton")] {

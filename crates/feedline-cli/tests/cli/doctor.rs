@@ -3,7 +3,7 @@
 use crate::kit::{Place, command, finish, run, text};
 
 #[test]
-fn tells_about_the_machine() {
+fn shows_the_machine() {
     let shown = run(&["doctor"]).success().stdout();
     for word in [
         "feedline",
@@ -19,7 +19,7 @@ fn tells_about_the_machine() {
 }
 
 #[test]
-fn storage_is_tried() {
+fn storage_is_tested() {
     let place = Place::new();
     let images = place.pictures(30);
     let path = text(&images);

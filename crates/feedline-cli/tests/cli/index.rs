@@ -5,7 +5,7 @@ use feedline_pixels::{Size, turbo};
 use crate::kit::{Place, command, finish, run, text};
 
 #[test]
-fn indexes_once_and_says_what_it_did() {
+fn indexes_are_built_once_and_reported() {
     let place = Place::new();
     let folder = place.pictures(2); // Too small to be worth an index.
     for number in 0..3u32 {

@@ -45,7 +45,7 @@ fn fields_can_be_picked() {
 }
 
 #[test]
-fn an_unfinished_pack_says_how_to_go_on() {
+fn an_unfinished_pack_says_how_to_resume() {
     let place = Place::new();
     let pack = place.pack(10);
     std::fs::rename(pack.join("feedline.json"), pack.join("feedline-plan.json")).unwrap();
@@ -66,7 +66,7 @@ fn a_truncated_pack_is_a_problem_with_the_data() {
 }
 
 #[test]
-fn a_table_and_a_list_of_pictures() {
+fn a_table_and_a_list_of_images() {
     let place = Place::new();
     let pictures = place.pictures(6);
     let table = place.path("train.csv");

@@ -24,7 +24,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn writes_a_pack_and_sums_up() {
+fn writes_a_pack_and_a_summary() {
     let place = Place::new();
     let (pictures, pack) = (place.pictures(20), place.path("pack"));
     let shown = run(&["pack", text(&pictures), text(&pack)]).success().stdout();
@@ -92,7 +92,7 @@ fn several_folders_become_one_pack() {
 }
 
 #[test]
-fn bad_pictures_stop_it_or_are_left_out() {
+fn bad_images_stop_it_or_are_skipped() {
     let place = Place::new();
     let (pictures, pack) = (place.pictures(12), place.path("pack"));
     fs::write(pictures.join("dog/00003.jpg"), b"\xff\xd8\xffnot really").unwrap();
@@ -114,7 +114,7 @@ fn other_files_are_never_overwritten() {
 }
 
 #[test]
-fn a_different_pack_is_replaced_only_when_told() {
+fn a_different_pack_is_replaced_only_on_request() {
     let place = Place::new();
     let pack = place.pack(6);
     let pictures = place.pictures(9);
@@ -197,7 +197,7 @@ fn wait_for_parts(pack: &Path, child: &mut Child) {
 }
 
 #[test]
-fn ctrl_c_stops_cleanly_and_the_same_command_goes_on() {
+fn ctrl_c_stops_cleanly_and_the_same_command_resumes() {
     let place = Place::new();
     let (source, pack, whole) = (many(&place), place.path("pack"), place.path("whole"));
     let args = ["pack", text(&source), text(&pack), "--part-bytes", "6K", "--workers", "1"];

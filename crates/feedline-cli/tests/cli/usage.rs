@@ -19,7 +19,7 @@ fn help_names_every_command_and_gives_examples() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_2() {
+fn usage_errors_exit_with_2() {
     run(&[]).fails(2, &["Usage"]);
     run(&["convert", "a", "b"]).fails(2, &["convert"]);
     run(&["look", "a"]).fails(2, &["look"]);
@@ -32,7 +32,7 @@ fn mistakes_on_the_command_line_are_2() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_2() {
+fn impossible_settings_exit_with_2() {
     let place = Place::new();
     let pictures = place.pictures(4);
     run(&["inspect", text(&pictures), "--format", "beton2"])
@@ -45,7 +45,7 @@ fn settings_that_cannot_be_are_2() {
 }
 
 #[test]
-fn missing_paths_are_1_with_a_hint() {
+fn missing_paths_exit_with_1_and_a_hint() {
     for name in ["inspect", "verify", "bench"] {
         run(&[name, "/nowhere/at/all"]).fails(1, &["error: ", "/nowhere/at/all", "\nhint: "]);
     }
@@ -55,7 +55,7 @@ fn missing_paths_are_1_with_a_hint() {
 }
 
 #[test]
-fn folders_of_something_else_are_1() {
+fn unrecognised_folders_exit_with_1() {
     let place = Place::new();
     std::fs::create_dir(place.path("empty")).unwrap();
     run(&["inspect", text(&place.path("empty"))]).fails(1, &["error: ", "empty"]);
@@ -64,7 +64,7 @@ fn folders_of_something_else_are_1() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_panic() {
+fn a_closed_pipe_is_no_panic() {
     let place = Place::new();
     let pictures = place.pictures(40);
     for args in [
@@ -82,7 +82,7 @@ fn a_reader_that_goes_away_is_no_panic() {
 }
 
 #[test]
-fn a_reader_that_goes_away_midway_is_no_panic() {
+fn a_pipe_closed_midway_is_no_panic() {
     let place = Place::new();
     let pictures = place.pictures(200);
     let mut child = command()
@@ -98,7 +98,7 @@ fn a_reader_that_goes_away_midway_is_no_panic() {
 }
 
 #[test]
-fn hints_speak_of_options() {
+fn hints_name_command_line_options() {
     let place = Place::new();
     let pictures = place.pictures(4);
     run(&["inspect", text(&pictures), "--field", "a=nothing"])

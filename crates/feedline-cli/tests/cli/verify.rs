@@ -76,7 +76,7 @@ fn decoding_finds_what_reading_does_not() {
 }
 
 #[test]
-fn links_that_lead_nowhere_are_broken() {
+fn dangling_links_are_reported() {
     let place = Place::new();
     let pictures = place.pictures(6);
     std::os::unix::fs::symlink("/nowhere/x.jpg", pictures.join("cat/link.jpg")).unwrap();
@@ -85,7 +85,7 @@ fn links_that_lead_nowhere_are_broken() {
 }
 
 #[test]
-fn what_was_not_checked_is_said() {
+fn skipped_checks_are_reported() {
     let place = Place::new();
     let pictures = place.pictures(6);
     let shown = run(&["verify", text(&pictures)]).success().stdout();

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_of_addresses_are_hidden_and_the_rest_stays() {
+    fn secrets_in_addresses_are_hidden_and_the_rest_is_kept() {
         for (text, expected) in [
             ("https://me:pw@host:8/a/b.tar?sig=abc&x=1", "https://host:8/a/b.tar?…"),
             ("reading (https://host/x?X-Amz-Signature=abc) failed", "reading (https://host/x?… failed"),

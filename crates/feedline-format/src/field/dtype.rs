@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_stands_where_its_variant_says() {
+    fn rows_are_in_the_order_of_the_variants() {
         for (at, dtype) in DType::ALL.into_iter().enumerate() {
             assert_eq!((dtype as usize, TABLE[at].dtype), (at, dtype));
             assert_eq!(DType::from_code(dtype.code()), Some(dtype));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_json_has() {
+    fn names_are_those_in_json() {
         assert_eq!(serde_json::to_string(&DType::BF16).unwrap(), "\"bfloat16\"");
         assert_eq!(serde_json::from_str::<DType>("\"int64\"").unwrap(), DType::I64);
         let message = serde_json::from_str::<DType>("\"f32\"").unwrap_err().to_string();

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_names_lead_back() {
+    fn codes_and_names_round_trip() {
         for (at, encoding) in ImageEncoding::ALL.into_iter().enumerate() {
             assert_eq!(encoding.code(), at as u64);
             assert_eq!(ImageEncoding::from_code(at as u64), Some(encoding));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_pieces_are_free_and_large_ones_keep_the_ratio() {
+    fn only_large_pieces_must_keep_the_ratio() {
         assert_eq!((most_unpacked(0), most_unpacked(1 << 30)), (FREE, 200 << 30));
         assert_eq!(most_unpacked(u64::MAX), u64::MAX);
         assert!(check_announced(10, FREE).is_ok() && check_announced(10, FREE + 1).is_err());

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_in_memory_and_on_disk() {
+    fn added_values_are_found_in_memory_and_on_disk() {
         let folder = tempfile::tempdir().unwrap();
         let store = filled(folder.path(), 0..200);
         assert_eq!(count(&store, 0..300), 200);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_values_are_not_found_and_the_others_are() {
+    fn damaged_values_are_skipped_and_the_others_found() {
         let folder = tempfile::tempdir().unwrap();
         let store = filled(folder.path(), 0..50);
         assert!(store.save_all());
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_sees_what_others_write() {
+    fn values_written_by_others_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let store = filled(folder.path(), 0..10);
         assert!(filled(folder.path(), 10..20).save_all());

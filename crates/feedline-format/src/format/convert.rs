@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_anywhere_it_goes_on_to_the_same_bytes() {
+    fn a_conversion_interrupted_anywhere_resumes_to_the_same_bytes() {
         let (data, whole, cut) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 23);
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_takes_its_place_whole() {
+    fn a_single_file_appears_only_when_complete() {
         let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 9);
         let lines = Lines { single_file: true };
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_network_the_same_files_arrive_and_nothing_stays_here() {
+    fn remote_destinations_get_the_same_files_and_no_local_copy_remains() {
         let (data, local, far, staging) = (
             tempfile::tempdir().unwrap(),
             tempfile::tempdir().unwrap(),
@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_is_sent_whole() {
+    fn a_single_file_is_uploaded_complete() {
         let (data, far, staging) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 9);
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_others_and_other_plans_are_left_alone() {
+    fn other_folders_and_other_plans_are_not_touched() {
         let (data, more, out) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let lines = Lines { single_file: false };

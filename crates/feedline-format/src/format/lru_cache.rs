@@ -120,7 +120,7 @@ mod tests {
     use crate::error::{Error, Location};
 
     #[test]
-    fn the_longest_unused_piece_goes_first() {
+    fn the_least_recently_used_piece_is_dropped_first() {
         let made = AtomicUsize::new(0);
         let cache: LruCache<u32, Vec<u8>> = LruCache::new(250);
         let get = |key: u32| {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_make_a_piece_once_and_failures_are_tried_again() {
+    fn a_piece_is_made_once_and_failures_are_retried() {
         let made = AtomicUsize::new(0);
         let cache: LruCache<u32, Vec<u8>> = LruCache::new(1000);
         let fail = || Err(Error::data(Location::new("x"), "no"));

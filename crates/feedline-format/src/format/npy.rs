@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_arrays_are_read_back() {
         for sides in [&[][..], &[3], &[2, 3], &[0, 5]] {
             let count: u64 = sides.iter().product();
             let mut bytes = Vec::new();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_hold() {
+    fn unsupported_arrays_are_refused() {
         for (header, data) in [
             ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0u8; 8][..]),
             ("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", &[0; 8]),

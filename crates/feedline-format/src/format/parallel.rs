@@ -46,7 +46,7 @@ mod tests {
     use crate::error::{Error, Location};
 
     #[test]
-    fn results_come_in_order_and_the_first_failure_wins() {
+    fn results_are_in_order_and_the_first_failure_is_reported() {
         assert_eq!(collect(100, |n| Ok(n * 2)).unwrap(), (0..100).map(|n| n * 2).collect::<Vec<_>>());
         let fail =
             |n: usize| if n % 3 == 2 { Err(Error::data(Location::new("x"), n.to_string())) } else { Ok(n) };

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panics_are_errors_and_others_stay_loud() {
+    fn caught_panics_are_silent_errors_and_others_are_printed() {
         assert_eq!(catch(|| 3), Ok(3));
         assert_eq!(catch(|| -> u8 { panic!("nobody reads this") }), Err(()));
         assert!(!QUIET.get());

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_saved_is_found_again_unless_damaged() {
+    fn saved_values_are_found_again_unless_damaged() {
         let folder = tempfile::tempdir().unwrap();
         let options =
             ReadingOptions { index_dir: Some(folder.path().join("deep/er")), ..ReadingOptions::default() };

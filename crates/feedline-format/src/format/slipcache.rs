@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_lie_are_refused() {
+    fn inconsistent_tables_are_refused() {
         let images = [("a".to_owned(), vec![1, 2]), ("b".to_owned(), vec![3])];
         let good = files(&images);
         let with = |name: &str, bytes: Vec<u8>| {

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn real_files_are_seen_and_text_is_not() {
+    fn images_are_recognised_and_text_is_not() {
         for name in ["1.bmp", "1.png", "1.tiff", "animated.gif", "lossy.webp", "os2.bmp"] {
             let path = format!("{}/../../testdata/images/{name}", env!("CARGO_MANIFEST_DIR"));
             assert!(is_image(&std::fs::read(path).unwrap()), "{name}");

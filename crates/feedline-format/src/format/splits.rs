@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_their_split() {
+    fn splits_are_recognised_by_name() {
         for (name, split) in [
             ("data/train-00000-of-00005.parquet", Some("train")),
             ("train-00000-of-00001-a09b74b3ef9c3b56.parquet", Some("train")),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_asked_for_when_there_are_several() {
+    fn several_splits_need_a_choice() {
         let names =
             || vec!["test-00000-of-00001.parquet".to_owned(), "train-00000-of-00001.parquet".to_owned()];
         let message = choose("u", names(), None, false).unwrap_err().to_string();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_disk_is_told_from_bad_data() {
+    fn a_broken_disk_is_not_taken_for_bad_data() {
         let is_storage = |error: Option<Error>| match error {
             Some(Error::Storage { source, .. }) => source.raw_os_error() == Some(5),
             _ => false,

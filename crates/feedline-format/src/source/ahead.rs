@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_meanwhile_is_not_mixed_up() {
+    fn a_file_replaced_meanwhile_is_not_mixed_with_the_old_one() {
         let (folder, source) = source(&numbers(1000));
         let object = source.open("a").unwrap();
         fs::write(folder.path().join("b"), [7; 1000]).unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_the_readers_own() {
+    fn failed_reads_ahead_are_reported_to_the_reader() {
         let (folder, source) = source(&numbers(300));
         let object = source.open("a").unwrap();
         let outside = source.read_ahead("a", 200..400, None).unwrap();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_nobody_began_is_the_readers_and_one_that_began_is_waited_for() {
+    fn reads_not_yet_started_are_taken_over_and_started_ones_awaited() {
         let (_folder, source) = source(&numbers(1000));
         let queued = source.read_ahead("a", 0..100, None).unwrap();
         assert_eq!(read(&source, 0..100), numbers(100));
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_no_longer_wanted_does_not_wait() {
+    fn a_cancelled_reader_does_not_wait() {
         let (_folder, source) = source(&numbers(1000));
         let never = source.read_ahead("a", 0..1000, None).unwrap();
         let flag = Arc::new(AtomicBool::new(true));

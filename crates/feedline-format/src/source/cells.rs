@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_cells_share_a_byte_and_all_come_home(
+        fn cells_never_overlap_and_all_are_returned(
             steps in prop::collection::vec((1usize..70, 0usize..100), 1..30),
         ) {
             let (cells, mut held, mut most) = (Cells::default(), Vec::new(), 0);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_kept_within_a_limit() {
+    fn unused_memory_is_kept_within_a_limit() {
         let cells = Cells::default();
         let mut held = cells.take(3 * MOST_SPARE / CELL);
         let last = held.pop();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_used_again_and_outlives_the_pool() {
+    fn a_cell_is_reused_and_outlives_the_pool() {
         let cells = Cells::default();
         let first = cells.take(1);
         let place = first[0].as_ptr();

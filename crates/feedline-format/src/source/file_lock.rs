@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_the_open_file_does_not_keep_the_lock() {
+    fn a_duplicate_of_the_open_file_does_not_hold_the_lock() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let open = || File::open(file.path()).unwrap();
         let held = LockedFile::try_lock(open()).unwrap();

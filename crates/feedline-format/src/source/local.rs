@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shrunken_file_is_an_error_that_names_it() {
+    fn a_truncated_file_is_an_error_that_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.bin");
         fs::write(&path, [7; 100]).unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_survives_the_file() {
+    fn held_bytes_survive_truncation_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.bin");
         fs::write(&path, vec![7; 1 << 20]).unwrap();

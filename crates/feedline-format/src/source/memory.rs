@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_shares_conforms() {
+    fn shared_memory_conforms() {
         super::super::conformance::check(|objects| {
             let (folder, memory) = (tempfile::tempdir().unwrap(), SharedMemory::new("conforms/deep"));
             SharedMemory::new("conforms").put("beside", &std::env::current_exe().unwrap()).unwrap();

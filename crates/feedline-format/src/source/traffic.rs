@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_the_threads_own_and_counted_once() {
+    fn waits_belong_to_their_thread_and_are_counted_once() {
         add_wait(Duration::from_millis(2));
         add_wait(Duration::from_millis(3));
         std::thread::spawn(|| assert_eq!(take_waited(), Duration::ZERO)).join().unwrap();

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_files_may_be_escaped() {
+    fn file_uris_may_be_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b%é");
         let escaped = format!("file://{}/a%20b%25%C3%A9", folder.path().display());
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn http_files_need_no_question() {
+    fn http_files_need_no_request() {
         let uris = ["https://host/a/train-{0..2}.tar?sig=x".to_owned()];
         let Target::Objects(source, names) = resolve(&uris, &Storage::default()).unwrap() else {
             panic!("files expected")
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_lists_are_taken_apart_and_commands_refused() {
+    fn joined_lists_are_split_and_commands_refused() {
         let split = |uri: &str| split_joined(&[uri.to_owned()]);
         assert_eq!(split("a-{0..1}.tar::b.tar").unwrap(), ["a-{0..1}.tar", "b.tar"]);
         assert_eq!(split("s3://x/a.tar").unwrap(), ["s3://x/a.tar"]);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_several_folders_share_a_root() {
+    fn files_in_several_folders_have_a_common_root() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a/1.tar", "b/2.tar"] {
             let path = folder.path().join(name);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_is_the_threads_and_handed_on_and_outlives_a_panic() {
+    fn the_flag_belongs_to_its_thread_can_be_passed_on_and_survives_a_panic() {
         let flag = Arc::new(AtomicBool::new(true));
         assert!(check_wanted().is_ok());
         while_wanted(&flag, || {

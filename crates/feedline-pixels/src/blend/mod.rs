@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_rows_get_their_share() {
+    fn both_rows_have_their_weight() {
         let (mut a, mut b) = (floats(&[1.0, -2.0, 0.0]), floats(&[3.0, 6.0, 8.0]));
         blend_pair(Dtype::F32, &mut a, &mut b, (0.75, 0.5)).unwrap();
         assert_eq!((a, b), (floats(&[1.5, 0.0, 2.0]), floats(&[2.0, 2.0, 4.0])));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_change_places_in_both_layouts() {
+    fn boxes_are_exchanged_in_both_layouts() {
         let size = Size::new(3, 2);
         for layout in [TensorLayout::ChannelsFirst, TensorLayout::ChannelsLast] {
             let form = RowForm::new(size, 2, 1, layout);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_and_flat_images_stay() {
+    fn cpu_levels_agree_and_flat_images_are_unchanged() {
         let size = Size::new(29, 13);
         let noise: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 20) as u8).collect();
@@ -168,7 +168,7 @@ mod tests {
 
     /// The definition: every pixel is a sum over its neighbours, mirrored at the edges.
     #[test]
-    fn sums_are_those_of_the_definition() {
+    fn sums_equal_the_definition() {
         let size = Size::new(13, 11);
         let noise: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 20) as u8).collect();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_no_byte_shows_are_left_out() {
+    fn weights_too_small_to_matter_are_left_out() {
         let lengths = |kernel, sigma| Gaussian::new((kernel, kernel), (sigma, sigma)).horizontal.len();
         assert_eq!([lengths(23, 0.1), lengths(23, 1.5), lengths(23, 2.0), lengths(9, 1.7)], [1, 7, 9, 5]);
         let sum = |weights: Vec<i16>| {

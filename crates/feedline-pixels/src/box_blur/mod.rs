@@ -86,7 +86,7 @@ mod tests {
     use crate::Size;
 
     #[test]
-    fn levels_agree_and_flat_images_stay() {
+    fn cpu_levels_agree_and_flat_images_are_unchanged() {
         let cases = [
             (Size::new(29, 13), 1.5),
             (Size::new(1, 5), 3.0),

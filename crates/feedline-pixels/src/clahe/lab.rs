@@ -129,7 +129,7 @@ mod tests {
 
     /// `cv2.cvtColor(colour, COLOR_RGB2LAB)`, and back.
     #[test]
-    fn numbers_are_those_of_opencv() {
+    fn values_equal_opencv() {
         for (colour, lab, back) in OPENCV {
             assert_eq!(Lab::get().of_rgb(colour), lab, "{colour:?}");
             assert_eq!(Lab::get().to_rgb(lab), back, "{lab:?}");

@@ -101,7 +101,7 @@ mod tests {
     use crate::PixelLayout;
 
     #[test]
-    fn contrast_grows_and_greys_stay_grey() {
+    fn contrast_grows_and_grey_stays_grey() {
         let size = Size::new(64, 48);
         let mut bytes: Vec<u8> =
             (0..size.area() as u32).flat_map(|i| [100 + (i % 64 / 4) as u8; 4]).collect();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greys_stay_and_primaries_turn() {
+    fn grey_is_unchanged_and_primaries_rotate() {
         let mut pixels = [9, 9, 9, 255, 255, 0, 0, 255];
         hue(&mut pixels, 85);
         assert_eq!(pixels, [9, 9, 9, 255, 0, 255, 0, 255]);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let ops = [
             RowOp::Table(Table::of(|x| x.wrapping_mul(7) ^ 0x5A)),
             RowOp::Table(Table::of(|x| x & 0xE0)),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_pixels_become_what_others_do() {
+    fn packed_pixels_give_the_same_result() {
         let ops = [
             RowOp::Table(Table::of(|x| x.wrapping_mul(7) ^ 0x5A)),
             RowOp::Table(Table::of(|x| (x & 0xE0) ^ 0x11)),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_what_tables_do() {
+    fn every_form_equals_its_table() {
         let form = |function: fn(u8) -> u8| Form::of(&Table::of(function).0);
         assert_eq!(form(|x| x), Form::Bits { keep: 255, flip: 0 });
         assert_eq!(form(|x| !x), Form::Bits { keep: 255, flip: 255 });
@@ -265,7 +265,7 @@ mod tests {
     /// Two rotations of every possible colour: where Pillow uses double precision, the vector kernels compute
     /// differently.
     #[test]
-    fn every_colour_turns_alike() {
+    fn every_colour_is_rotated_equally() {
         let mut expected = vec![0; 256 * 256 * 4];
         for red in 0..=255u8 {
             for (at, pixel) in expected.chunks_exact_mut(4).enumerate() {
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn tables_compose() {
+    fn tables_can_be_composed() {
         let (first, second) = (Table::of(|x| x / 2), Table::of(|x| 255 - x));
         assert_eq!(first.then(&second).0[100], 205);
     }
 
     #[test]
-    fn no_saturation_is_grey() {
+    fn without_saturation_everything_is_grey() {
         let (mut grey, mut unsaturated) = (noise(50), noise(50));
         RowOp::Grey.apply(CpuLevel::Scalar, &mut grey);
         RowOp::Saturation(0.0).apply(CpuLevel::Scalar, &mut unsaturated);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_bits_stay_sixteen() {
+    fn sixteen_bits_are_preserved() {
         let values = [1u16, 2, 5, 65535];
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_be_bytes()).collect();
         let bytes = png(ColorType::Grayscale, BitDepth::Sixteen, None, &data, (4, 1));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_needs_are_left_out() {
+    fn rows_outside_the_region_are_skipped() {
         let data: Vec<u8> = (0..64 * 64).map(|i| (i / 64) as u8).collect();
         let bytes = png(ColorType::Grayscale, BitDepth::Eight, None, &data, (64, 64));
         let mut decoder = Decoder::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_turned_only_where_images_are() {
+    fn masks_follow_the_orientation_only_if_images_do() {
         let bytes = turned(&png(ColorType::Grayscale, BitDepth::Eight, None, &[1, 2, 3], (3, 1)));
         let mut decoder = Decoder::new();
         let image = decoder.decode_labels(&bytes, 3).unwrap();

@@ -516,7 +516,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell() {
+    fn codecs_are_recognised_by_their_first_bytes() {
         assert_eq!(sniff(b"\xFF\xD8\xFF\xE0"), Some(Codec::Jpeg));
         assert_eq!(sniff(b"RIFF\0\0\0\0WEBPVP8 "), Some(Codec::WebP));
         assert_eq!(sniff(b"MM\0*"), Some(Codec::Tiff));
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_named() {
+    fn unsupported_formats_are_named() {
         assert_eq!(probe(b"").unwrap_err().to_string(), "not an image: no bytes");
         let error = probe(b"<html>\n<body>").unwrap_err().to_string();
         assert_eq!(error, r#"not an image: 13 bytes beginning with "<html>\n<""#);

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind() {
+    fn every_kind_of_map_is_decoded() {
         assert_eq!(pixels(b"P1 2 1 0 1").unwrap(), [255, 255, 255, 0, 0, 0]);
         assert_eq!(pixels(b"P4\n2 1\n\x40").unwrap(), [255, 255, 255, 0, 0, 0]);
         assert_eq!(pixels(b"P2\n# a comment\n2 1 4\n1 4").unwrap(), [64, 64, 64, 255, 255, 255]);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_anywhere_it_is_an_error() {
+    fn truncation_anywhere_is_an_error() {
         for whole in [&b"P6 2 2 255\n0123456789ab"[..], b"P2 2 2 99 1 2 3 4", b"P4 9 2 \x01\x02\x03\x04"] {
             assert!(pixels(whole).is_ok());
             for cut in 2..whole.len() {

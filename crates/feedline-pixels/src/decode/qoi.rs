@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_and_cuts() {
+    fn every_operation_and_truncation() {
         let mut bytes = b"qoif\0\0\0\x03\0\0\0\x01\x03\0".to_vec();
         // A colour, a small difference, a run.
         bytes.extend([0xFE, 10, 20, 30, 0b0111_1001, 0xC0]);

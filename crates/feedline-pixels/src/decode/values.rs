@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_modes() {
+    fn names_give_their_modes() {
         for mode in Mode::ALL {
             assert_eq!(Mode::from_name(mode.name()), Some(mode));
         }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_stay_and_become_colours() {
+    fn indices_are_kept_or_become_colours() {
         let stored = Stored::indexed(vec![[1, 2, 3, 255], [95, 130, 194, 7]]);
         assert_eq!(converted(&stored, &[1, 0], Mode::Index).unwrap(), (PixelLayout::Index8, vec![1, 0]));
         assert_eq!(converted(&stored, &[1], Mode::Rgba).unwrap().1, [95, 130, 194, 7]);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_conversions_are_refused() {
         let colours = Stored::plain(3, Number::U8);
         let message = converted(&colours, &[1, 2, 3], Mode::Index).unwrap_err().to_string();
         assert!(message.contains("3 channels are not class indices"), "{message}");

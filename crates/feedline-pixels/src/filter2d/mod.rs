@@ -95,7 +95,7 @@ mod tests {
     use crate::{PixelLayout, Size};
 
     #[test]
-    fn levels_agree_and_sums_are_those_of_the_definition() {
+    fn cpu_levels_agree_and_sums_equal_the_definition() {
         let size = Size::new(9, 4);
         let bytes: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn three_bytes_a_pixel_become_what_four_do() {
+    fn three_and_four_bytes_per_pixel_give_the_same_result() {
         let size = Size::new(70, 9);
         let bytes: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();

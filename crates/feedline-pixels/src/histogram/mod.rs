@@ -125,7 +125,7 @@ mod tests {
     use crate::{PixelLayout, Size};
 
     #[test]
-    fn levels_agree_and_nothing_is_left_out() {
+    fn cpu_levels_agree_and_every_pixel_counts() {
         let size = Size::new(37, 5);
         let bytes: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| 40 + (i.wrapping_mul(2654435761) >> 25) as u8).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_channels_stay() {
+    fn constant_channels_are_unchanged() {
         let mut counts = [0; 256];
         counts[77] = 1000;
         assert_eq!(equal_table(&counts).0[77], 77);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_become_black_and_white() {
+    fn the_darkest_and_lightest_become_black_and_white() {
         let table = stretched_table([50, 150]);
         assert_eq!([table.0[50], table.0[60], table.0[150]], [0, 25, 255]);
     }

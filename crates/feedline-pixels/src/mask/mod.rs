@@ -144,7 +144,7 @@ mod tests {
     use crate::PixelLayout;
 
     #[test]
-    fn images_fade_into_their_background() {
+    fn images_are_blended_into_their_background() {
         let size = Size::new(40, 40);
         let bytes = vec![200u8; 40 * 40 * 4];
         let from = ImageRef::new(&bytes, size, 160, PixelLayout::Rgbx).unwrap();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_agree_and_sums_are_truncated() {
+    fn cpu_levels_agree_and_sums_are_truncated() {
         let image = |seed: u32| -> Vec<u8> {
             (0..301u32).map(|i| ((i + seed).wrapping_mul(2654435761) >> 21) as u8).collect()
         };

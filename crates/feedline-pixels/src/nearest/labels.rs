@@ -194,7 +194,7 @@ mod tests {
     use crate::{PixelLayout, Region, Window};
 
     #[test]
-    fn numbers_are_those_of_plain_resampling() {
+    fn values_equal_plain_resampling() {
         let image = Size::new(23, 17);
         let mut geometry = Geometry::crop_resize(image, Region::new(3, 2, 17, 13), Size::new(31, 29));
         let windows = [Window::whole(geometry.resized), Window::new(-4, 2, 40, 12), Window::new(50, 0, 3, 3)];

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layout_moves_as_the_renderer_moves_images() {
+    fn every_layout_is_moved_like_an_image() {
         let mut geometry = Geometry::crop_resize(IMAGE, Region::new(3, 2, 17, 13), Size::new(31, 9));
         geometry.window = Window::new(-4, 2, 40, 12);
         let finish = Finish::bytes(TensorLayout::ChannelsLast);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn warps_and_borders_are_those_of_images() {
+    fn warps_and_borders_equal_those_of_images() {
         let map = Map::Affine([0.9, 0.3, -2.0, -0.3, 0.9, 4.0]);
         let op = Warp { map, output: Size::new(29, 11), filter: WarpFilter::Nearest, fill: [7; 3] };
         let mut warped = image(PixelLayout::Rgbx);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn turned_images_are_upright() {
+    fn rotated_images_become_upright() {
         for layout in PixelLayout::ALL {
             let (bytes, mut out, mut back) = (image(layout), Vec::new(), Vec::new());
             let mut nearest = Nearest::default();

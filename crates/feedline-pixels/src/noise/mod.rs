@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normal_values_have_their_moments() {
+    fn normal_noise_has_the_right_moments() {
         let values: Vec<f64> = (0..200_000).map(|n| f64::from(normal(bits(7, n) as u32))).collect();
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;

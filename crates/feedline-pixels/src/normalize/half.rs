@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values() {
+    fn hashes_of_known_values() {
         let cases = [
             (0.0, 0x0000),
             (-0.0, 0x8000),

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let odd = Normalise { mean: [0.1, -3.0, 1e-9], std: [1e-7, 2.5e4, -0.3] };
         for layout in [TensorLayout::ChannelsFirst, TensorLayout::ChannelsLast] {
             for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::U8] {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_torchvisions_to_two_units() {
+    fn values_equal_torchvision_within_two_units() {
         let finish = Finish::tensor(Dtype::F32, Normalise::IMAGENET);
         let out = written(CpuLevel::detect(), &finish);
         let values: Vec<f32> =
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_are_overwritten_alike_in_both_layouts() {
+    fn boxes_are_overwritten_in_both_layouts() {
         let (size, region) = (Size::new(5, 4), Region::new(1, 2, 3, 2));
         let made = |layout| {
             let finish = Finish { layout, ..Finish::tensor(Dtype::F32, Normalise::IMAGENET) };

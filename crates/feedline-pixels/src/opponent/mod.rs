@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_greys_are_silent_and_colours_speak_in_their_channel() {
+    fn grey_gives_no_signal_and_colours_show_in_their_channel() {
         assert!(made([128; 3]).iter().all(|value| value.abs() < 1e-3), "{:?}", made([128; 3]));
         let (red, green, blue) = (made([255, 0, 0]), made([0, 255, 0]), made([0, 0, 255]));
         assert!(red[0] > 0.1 && red[1] == 0.0 && green[1] > 0.1 && green[0] == 0.0, "{red:?} {green:?}");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rectangle_is_its_pixels() {
+    fn a_rectangle_covers_exactly_its_pixels() {
         let size = Size::new(6, 5);
         let plane = filled(&[(1.0, 1.0), (4.0, 1.0), (4.0, 3.0), (1.0, 3.0)], size);
         for (at, value) in plane.iter().enumerate() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_cut_and_what_is_far_is_refused() {
+    fn polygons_are_clipped_and_distant_ones_refused() {
         let size = Size::new(4, 4);
         let plane = filled(&[(-3.0, -3.0), (7.0, -3.0), (7.0, 2.0), (-3.0, 2.0)], size);
         assert_eq!(plane, [[1; 8], [0; 8]].concat());

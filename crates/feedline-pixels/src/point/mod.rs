@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_changes_where_nothing_is_asked() {
+    fn neutral_settings_change_nothing() {
         let colours: Vec<u8> = (0..200u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
         let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let ops = [
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let colours: Vec<u8> = (0..4 * 77u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
         let rows = [[0.9, 0.3, -0.2], [-0.1, 1.2, 0.4], [0.5, 0.5, 0.5]];
         let tables = Box::new([Table::of(|x| x / 2), Table::of(|x| !x), Table::of(|x| x.wrapping_mul(5))]);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn reversed_tables_mirror() {
+    fn reversed_tables_mirror_the_result() {
         let (mut forward, mut backward) = (Weights::default(), Weights::default());
         let axis = Axis::new(Filter::Bilinear, 50, 20);
         forward.build(axis, 3, 17, false, 15);

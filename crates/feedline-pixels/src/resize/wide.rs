@@ -201,7 +201,7 @@ mod tests {
     use crate::Region;
 
     #[test]
-    fn numbers_are_those_of_pillow() {
+    fn values_equal_pillow() {
         // Image.fromarray(np.array([[0, 100, 1000, 65535], [5, 6, 7, 8]], np.uint16)).resize((2, 1), BILINEAR)
         let values: [u16; 8] = [0, 100, 1000, 65_535, 5, 6, 7, 8];
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_windows_and_flips() {
+    fn windows_and_flips_are_copied() {
         let bytes: Vec<u8> = (0..12u8).collect();
         let layout = PixelLayout::Many { channels: 2, number: Number::U16 };
         let size = Size::new(3, 1);

@@ -184,7 +184,7 @@ mod tests {
 
     /// Compares with OpenCV's `initUndistortRectifyMap` for a camera whose focal lengths are the image's sides.
     #[test]
-    fn lenses_measure_in_sides_of_the_image() {
+    fn lens_distances_are_fractions_of_the_sides() {
         let size = Size::new(200, 100);
         let places = Places::Lens { distortion: -0.5, shift: (0.0, 0.0) };
         let op = Sample { places, output: size, filter: WarpFilter::Bilinear, outside: Outside::Edge };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let size = Size::new(37, 23);
         let bytes: Vec<u8> =
             (0..size.area() as u32 * 4).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_takes_part_in_the_blend() {
+    fn pixels_outside_take_part_in_the_interpolation() {
         let half = [1.0, 0.0, -0.5, 0.0, 1.0, 0.0];
         assert_eq!(made(Outside::Fill([0; 3]), half), [5, 20, 40, 60]);
         assert_eq!(made(Outside::Edge, half), [10, 20, 40, 60]);

@@ -30,7 +30,7 @@ mod tests {
     use crate::{PixelLayout, Size};
 
     #[test]
-    fn levels_agree_and_borders_stay() {
+    fn cpu_levels_agree_and_borders_are_unchanged() {
         for (width, height) in [(1, 1), (2, 5), (3, 3), (37, 9)] {
             let size = Size::new(width, height);
             let bytes: Vec<u8> =

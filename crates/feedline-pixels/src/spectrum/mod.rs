@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_exponents_are_smoother() {
+    fn larger_exponents_give_smoother_noise() {
         let rough = |field: &[f32]| {
             let steps = field.windows(2).map(|pair| (pair[1] - pair[0]).abs());
             steps.sum::<f32>() / field.len() as f32

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn encodes_reads_and_transcodes() {
+    fn images_are_encoded_decoded_and_transcoded() {
         let size = Size::new(37, 23);
         let mut encoding = Encoding::baseline(size, 3, 85, (2, 2));
         encoding.progressive = true;

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_by_whole_pixels_are_those_of_steps() {
+    fn shifts_by_whole_pixels_copy_pixels() {
         for (dx, dy) in [(0, 0), (3, -2), (-5, 4), (100, 0), (0, -100), (-31, 0)] {
             let map = [1.0, 0.0, f64::from(dx), 0.0, 1.0, f64::from(dy)];
             let (size, output) = (Size::new(31, 17), Size::new(29, 23));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let maps = [
             Map::Affine([0.9, 0.3, -2.0, -0.3, 0.9, 4.0]),
             Map::Affine([1.0, 0.0, 3.0, 0.0, 1.0, -2.0]),

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_at_any_moment_lets_everybody_go() {
+    fn closing_at_any_moment_ends_every_wait() {
         model(2, || {
             let ring = Arc::new(Ring::new(1, 2, 4, 1));
             let workers: Vec<_> = (0..2)

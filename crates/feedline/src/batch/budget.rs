@@ -114,7 +114,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_oldest_never_waits_and_others_do() {
+    fn only_the_oldest_batch_never_waits() {
         let budget = Arc::new(Budget::new(Some(100)));
         assert!(budget.book(0, 1000));
         let entered = Arc::new(AtomicBool::new(false));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_frees_who_waits() {
+    fn closing_ends_every_wait() {
         let budget = Arc::new(Budget::new(Some(10)));
         assert!(budget.book(1, 10));
         let waiting = std::thread::spawn({

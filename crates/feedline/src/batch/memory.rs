@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_comes_back_and_is_used_again() {
+    fn returned_memory_is_reused() {
         let pool = Pool::new(4, u64::MAX);
         let first = pool.lend(10_000).unwrap();
         let address = first.address() as usize;
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_loan_does_not_take_a_big_allocation() {
+    fn small_requests_do_not_use_large_allocations() {
         let pool = Pool::new(4, u64::MAX);
         drop(pool.lend(10 << 20).unwrap());
         drop(pool.lend(16).unwrap());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_memory_makes_way_within_the_limit() {
+    fn idle_memory_is_freed_to_stay_within_the_limit() {
         let pool = Pool::new(8, 30_000);
         drop([pool.lend(10_000).unwrap(), pool.lend(10_000).unwrap()]);
         assert_eq!(pool.state.idle.lock().unwrap().len(), 2);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_is_an_error() {
+    fn a_failed_allocation_is_an_error() {
         for length in [usize::MAX, isize::MAX as usize, 1 << 60] {
             let error = Pool::new(1, u64::MAX).lend(length).unwrap_err();
             assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_another_kind_goes_back_to_its_allocator() {
+    fn memory_returns_to_the_allocator_it_came_from() {
         let memory = Arc::new(Marked::default());
         let pool = Pool::with_memory(4, u64::MAX, Some(memory.clone()));
         let mut slab = pool.lend(5000).unwrap();

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_without_memory_is_its_error() {
+    fn a_batch_that_cannot_be_allocated_reports_it() {
         let (pool, specs) = (Pool::new(8, u64::MAX), specs());
         let lengths = vec![1 << 62, 1 << 62, 1 << 62];
         let error =
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_as_long_as_planned_have_their_own_place() {
+    fn values_longer_or_shorter_than_planned_are_stored_apart() {
         let (pool, specs) = (Pool::new(8, u64::MAX), specs());
         let planned = |column| (column == 1).then(|| vec![2, 3, 4]);
         let mut filling = Filling::new(0, vec![0, 1, 2], &specs, &pool, planned).unwrap();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_mapped_once_and_when_needed() {
+    fn files_are_mapped_once_and_on_first_use() {
         let files = ViewFiles::new(2);
         let map = |bytes: &'static [u8]| move || Ok::<_, ()>(Arc::new(bytes) as MappedBytes);
         assert_eq!((files.len(), files.file(1), files.file(7)), (2, None, None));

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_had_whole_before_it_repeats() {
+    fn a_class_is_exhausted_before_it_repeats() {
         let balanced = Balanced::new(&[0, 1, 0, 1, 0, 1, 1]);
         let zeros: Vec<u64> =
             (0..12).map(|p| balanced.at(3, 0, p)).filter(|s| [0, 2, 4].contains(s)).collect();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_windows_beyond_the_data_are_all_of_the_data() {
+    fn blocks_and_windows_larger_than_the_data_cover_all_of_it() {
         for (block, window) in [(4, 1 << 62), (1 << 62, 4), (u64::MAX, u64::MAX), (1 << 40, 1)] {
             let blocks = Blocks::new(2001, block, window, 7, 3);
             let mut seen: Vec<u64> = (0..2001).map(|p| blocks.at(p)).collect();

@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_are_pure_and_complete(
+        fn batches_stay_in_one_bucket_and_are_complete(
             bucket_of in proptest::collection::vec(0u64..5, 1..200), size in 1u64..20, shuffle: bool, seed: u64
         ) {
             let buckets = Buckets::new(&bucket_of, shuffle);

@@ -122,7 +122,7 @@ mod tests {
         }
 
         #[test]
-        fn sets_are_had_whole_before_they_repeat(seed: u64, length in 1u64..40) {
+        fn data_sets_are_exhausted_before_they_repeat(seed: u64, length in 1u64..40) {
             let recipe = Recipe { lengths: vec![100, length], weights: vec![0.7, 0.3], count: 30 };
             let mut counts = vec![0u64; length as usize];
             for epoch in 0..20 {

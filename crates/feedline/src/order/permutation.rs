@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unkept_permutations_are_permutations(length in 1u64..1200, seed: u64) {
+        fn permutations_without_a_table_are_permutations(length in 1u64..1200, seed: u64) {
             let mut seen: Vec<u64> = (0..length).map(|p| permuted(length, &[seed, 1], p)).collect();
             seen.sort_unstable();
             prop_assert!(seen.into_iter().eq(0..length));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn feistel_spreads_evenly_and_forgets_neighbours() {
+    fn feistel_order_is_uniform_and_neighbours_are_uncorrelated() {
         let (n, f) = (1u64 << 20, feistel(1 << 20, 3));
         // Distribution of the first 64k positions over 64 equal parts of the set; 1024 are expected in each.
         let mut parts = [0u32; 64];
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_billion_needs_no_table() {
+    fn a_billion_samples_need_no_table() {
         let permutation = Permutation::new(1_000_000_000, &[1, 2]);
         assert!(matches!(permutation, Permutation::Feistel(_)));
         assert!(permutation.at(999_999_999) < 1_000_000_000);

@@ -60,7 +60,7 @@ fn samples(
 
 proptest! {
     #[test]
-    fn ranks_together_make_the_epoch(n in 1u64..300, size in 1u64..20, world in 1u64..9, drop_last: bool) {
+    fn all_ranks_together_cover_the_epoch(n in 1u64..300, size in 1u64..20, world in 1u64..9, drop_last: bool) {
         let one = uniform(n, size, world, drop_last);
         let all = global(&one).concat();
         prop_assert_eq!(all.len() as u64, n - one.dropped());
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn beginning_later_gives_the_rest(n in 1u64..300, size in 1u64..20, skip in 0u64..20, drop_last: bool) {
+    fn starting_later_gives_the_rest(n in 1u64..300, size in 1u64..20, skip in 0u64..20, drop_last: bool) {
         let whole = uniform(n, size, 1, drop_last);
         let rest = Batches { first: skip * size, ..whole.clone() };
         prop_assert_eq!(rest.count(), whole.count().saturating_sub(skip));
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn a_hundred_random_restarts_on_other_worlds() {
+fn a_hundred_random_restarts_with_other_world_sizes() {
     let worlds = [1, 2, 3, 4, 6, 8, 12, 24];
     let mut draw = Draw::new(&[2024]);
     for _ in 0..100 {
@@ -157,7 +157,7 @@ fn epochs_and_seeds_differ() {
 }
 
 #[test]
-fn a_listed_order_is_checked() {
+fn a_given_order_is_checked() {
     let message = Sequence::Listed(vec![1, 5].into()).check(3).unwrap_err().to_string();
     assert!(message.contains("entry 1 is 5"), "{message}");
 }

@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_without_weight_is_drawn(weights in proptest::collection::vec(0.0f64..5.0, 1..60), seed: u64) {
+        fn samples_of_weight_zero_are_never_drawn(weights in proptest::collection::vec(0.0f64..5.0, 1..60), seed: u64) {
             let weights: Vec<f64> = weights.iter().map(|w| if *w < 2.0 { 0.0 } else { *w }).collect();
             prop_assume!(weights.iter().any(|w| *w > 0.0));
             let alias = Alias::new(&weights);
@@ -89,7 +89,7 @@ mod tests {
         }
 
         #[test]
-        fn without_replacement_nothing_comes_twice(length in 1usize..200, seed: u64) {
+        fn without_replacement_no_sample_occurs_twice(length in 1usize..200, seed: u64) {
             let weights: Vec<f64> = (1..=length).map(|w| w as f64).collect();
             let mut drawn = without_replacement(&weights, length as u64, seed, 0).to_vec();
             drawn.sort_unstable();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_what_they_say() {
+    fn policies_choose_the_clips_they_describe() {
         assert_eq!(chosen(clip(4, 2, ClipPolicy::Start), 100), [0, 2, 4, 6]);
         assert_eq!(chosen(clip(4, 1, ClipPolicy::Uniform), 100), [12, 37, 62, 87]);
         assert_eq!(chosen(clip(1, 30, ClipPolicy::All), 100), [0, 30, 60, 90]);

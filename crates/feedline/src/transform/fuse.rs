@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_recipes_are_one_pass() {
+    fn classic_recipes_need_one_pass() {
         let train = [Transform::random_resized_crop(224), Transform::random_horizontal_flip()];
         let validation = [Transform::resize_shorter(256), Transform::center_crop(224)];
         let image = Size::new(500, 375);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_after_a_flip_lies_mirrored() {
+    fn a_crop_after_a_flip_is_mirrored() {
         let crop = Transform::from(RandomCrop { size: (10, 10), ..RandomCrop::default() });
         let image = Size::new(100, 10);
         let with = |p| geometries(&[RandomHorizontalFlip { p }.into(), crop.clone()], image);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn reaching_out_of_a_window_shows_fill_not_image() {
+    fn outside_of_a_crop_is_fill_not_image() {
         let pad = Pad { padding: (5, 5, 5, 5), fill: [9; 3], padding_mode: PaddingMode::Constant };
         let ops = [Transform::resize_shorter(100), Transform::center_crop(50), pad.into()];
         let all = geometries(&ops, Size::new(200, 200));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_join_and_flips_move_in_front() {
+    fn tables_are_joined_and_flips_moved_before_them() {
         let image = Size::new(50, 40);
         let mut program = Program::default();
         let mut fusion = Fusion::new(&mut program, image);

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tidy_numbers_survive_json() {
+    fn rounded_numbers_round_trip_through_json() {
         let mut draw = Draw::new(&[3]);
         for scale in [1e-6, 1.0, 300.0, 1e5, 1e9] {
             for _ in 0..2000 {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_past_all_arithmetic_are_an_error() {
+    fn sizes_that_overflow_are_an_error() {
         let refused = |ops: &[Transform], image| {
             let (dtype, format) = (DType::U8, MemoryFormat::ChannelsLast);
             let plan = ImagePlan::new("image", 0, ops, dtype, format).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fixes_the_size_has_a_name() {
+    fn the_transform_that_fixes_the_size_is_named() {
         let flip = Transform::random_horizontal_flip;
         let name = |ops: &[Transform]| {
             let (dtype, format) = (DType::F32, MemoryFormat::ChannelsLast);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_lists_are_refused_with_the_place() {
+    fn impossible_lists_are_refused_and_the_transform_named() {
         let normalize = Transform::normalize_imagenet();
         let crop = Transform::center_crop;
         assert!(refusal(&[normalize.clone(), crop(3)], DType::F32).contains("last"));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn params_survive_json() {
+    fn params_round_trip_through_json() {
         let ops = [
             Transform::random_resized_crop(100),
             ColorJitter { brightness: Some((0.5, 1.5)), hue: Some((-0.1, 0.1)), ..ColorJitter::default() }

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_codes_are_told_apart() {
+    fn names_and_codes_are_distinct() {
         let names: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
         let codes: BTreeSet<u8> = Kind::ALL.iter().map(|kind| kind.code()).collect();
         assert_eq!((names.len(), codes.len()), (Kind::ALL.len(), Kind::ALL.len()));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_in_packs_stay_what_they_are() {
+    fn codes_in_packs_never_change() {
         let known: Vec<_> = Kind::ALL.iter().map(|kind| (kind.name(), kind.code())).collect();
         let first =
             [("image", 0), ("int", 1), ("float", 2), ("text", 3), ("json", 4), ("bytes", 5), ("array", 6)];

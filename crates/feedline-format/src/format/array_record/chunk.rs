@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snappy_takes_no_more_than_is_announced() {
+    fn snappy_output_is_limited_to_the_announced_length() {
         let packed = snap::raw::Encoder::new().compress_vec(&[7; 1000]).unwrap();
         let piece =
             |length: u8, packed: &[u8]| [&[0x80 | (length & 127), length >> 7 | 7][..], packed].concat();

@@ -111,7 +111,7 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
 const BLOCK_OF_POSTSCRIPT: usize = 1 << 16;
 
 #[test]
-fn files_that_are_laid_out_in_another_way_are_other_data() {
+fn another_layout_of_the_files_is_other_data() {
     let folder = tempfile::tempdir().unwrap();
     let prints: Vec<Fingerprint> = ["single", "group"]
         .iter()

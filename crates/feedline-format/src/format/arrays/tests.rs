@@ -52,7 +52,7 @@ fn rows_are_samples() {
 }
 
 #[test]
-fn big_endian_rows_are_turned() {
+fn big_endian_rows_are_converted() {
     let mut file = array(DType::U16, &[2, 1], &[0, 1, 0, 2]);
     let at = file.iter().position(|byte| *byte == b'<').unwrap();
     file[at] = b'>';
@@ -61,7 +61,7 @@ fn big_endian_rows_are_turned() {
 }
 
 #[test]
-fn numbers_of_64_bits_without_a_sign_do_not_turn_negative() {
+fn unsigned_64_bit_numbers_do_not_become_negative() {
     let bytes = [7u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
     let format = open_file("x.npy", &array(DType::U64, &[2], &bytes), &ReadingOptions::default()).unwrap();
     assert_eq!((format.int_value(0, 0), format.int_value(1, 0)), (Some(7), None));

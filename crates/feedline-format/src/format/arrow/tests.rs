@@ -114,7 +114,7 @@ fn every_type_that_pyarrow_wrote_is_read() {
 }
 
 #[test]
-fn what_datasets_saved_is_read() {
+fn files_of_hugging_face_datasets_are_read() {
     compare_images(&*open_fixture("saved", None).unwrap(), &[0, 1, 2, 3, 4, 5]);
     compare_images(&*open_fixture("split", Some("train")).unwrap(), &[0, 1, 2, 3]);
     compare_images(&*open_fixture("split", Some("test")).unwrap(), &[4, 5]);
@@ -126,7 +126,7 @@ fn what_datasets_saved_is_read() {
 }
 
 #[test]
-fn pictures_elsewhere_are_read_if_they_belong_to_the_data_set() {
+fn linked_images_are_read_if_they_belong_to_the_data_set() {
     let table = stream(&[batch(&[
         (Some(b"here"), Some("ignored.png")),
         (None, Some("pics/a.png")),
@@ -158,7 +158,7 @@ fn pictures_elsewhere_are_read_if_they_belong_to_the_data_set() {
 }
 
 #[test]
-fn a_table_is_read_anywhere_in_an_object() {
+fn a_table_may_start_anywhere_in_an_object() {
     let table = stream(&[batch(&[(Some(b"x"), None), (Some(b"yz"), None)])]);
     let bytes = [&b"before"[..], &table, b"after"].concat();
     let object = MemorySource::new([("a", bytes)]).open("a").unwrap();
@@ -179,7 +179,7 @@ fn a_table_is_read_anywhere_in_an_object() {
 }
 
 #[test]
-fn a_stream_without_its_end_is_noted() {
+fn a_stream_without_an_end_mark_is_reported() {
     let whole = stream(&[batch(&[(Some(b"x"), None)])]);
     let open_bytes = |bytes: &[u8]| {
         let source = Arc::new(MemorySource::new([("t.arrow", bytes.to_vec())]));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_by_name_what_it_cannot_read() {
+    fn unsupported_fields_are_refused_by_name() {
         for (id, name, args, word) in [
             (255, "mine", vec![], "custom"),
             (9, "odd", vec![], "type 9"),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_back() {
+    fn headers_round_trip() {
         let header = BetonHeader { version: 2, fields: 3, page_size: 1 << 21, samples: 9, allocations: 77 };
         assert_eq!(BetonHeader::parse(&header.to_bytes()), header);
     }

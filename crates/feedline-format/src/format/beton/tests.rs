@@ -178,7 +178,7 @@ fn is_recognised_by_content() {
 }
 
 #[test]
-fn an_interrupted_write_is_called_that() {
+fn an_interrupted_write_is_reported_as_such() {
     let mut bytes = file(&image_and_label(), &[vec![vec![jpeg(b"abc"), Cell::Int(1)]]]);
     bytes[16..24].fill(0);
     let message = open_bytes(bytes).unwrap_err().to_string();
@@ -194,7 +194,7 @@ fn several_files_must_be_named_one_by_one() {
 }
 
 #[test]
-fn pages_keep_samples_whole_and_empty_payloads_have_room() {
+fn samples_do_not_cross_pages_and_empty_payloads_fit() {
     let layout = Layout::of([
         ("a".to_owned(), FieldType::Bytes),
         ("i".to_owned(), FieldType::Image),
@@ -226,7 +226,7 @@ fn pages_keep_samples_whole_and_empty_payloads_have_room() {
 
 /// Impossible numbers, one at a time: refused at opening or at reading, never more memory than the file.
 #[test]
-fn hostile_numbers_are_refused() {
+fn impossible_numbers_are_refused() {
     let good = file(&image_and_label(), &[vec![vec![jpeg(b"abc"), Cell::Int(1)]]]);
     let record = HEADER_LENGTH + 2 * header::DESCRIPTOR_LENGTH;
     let table = good.len() - ALLOCATION_LENGTH;
@@ -260,7 +260,7 @@ fn converted(source: &dyn Format, shard_bytes: u64) -> Result<(tempfile::TempDir
 
 /// Every field type of FFCV, in one part and in many: values and bytes are the same, image by image raw or JPEG.
 #[test]
-fn what_is_written_is_read_again() {
+fn written_files_are_read_back() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/beton");
     let text = fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -323,7 +323,7 @@ fn test_image(name: &str) -> Vec<u8> {
 
 /// FFCV has JPEG and raw pixels: everything else, and JPEGs that must be rotated, become pixels.
 #[test]
-fn other_pictures_become_upright_pixels() {
+fn other_images_become_upright_pixels() {
     for (name, size) in [("rgb.png", None), ("lossy.webp", None), ("turned-6.png", Some(()))] {
         let bytes = test_image(name);
         let header = feedline_pixels::probe(&bytes).unwrap();
@@ -347,7 +347,7 @@ fn other_pictures_become_upright_pixels() {
 }
 
 #[test]
-fn what_a_beton_cannot_hold_is_refused_by_name() {
+fn fields_a_beton_cannot_store_are_refused_by_name() {
     let long = converted(&OneImage::new("seventeen-letters", test_image("rgb.png")), 1000).unwrap_err();
     assert!(long.to_string().contains("seventeen-letters"), "{long}");
     let broken = converted(&OneImage::new("image", b"no picture".to_vec()), 1000).unwrap_err();

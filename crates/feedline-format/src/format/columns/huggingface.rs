@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_and_class_names_are_found_and_nonsense_is_nothing() {
+    fn images_and_class_names_are_found_and_nonsense_is_ignored() {
         let text = r#"{"info":{"features":{"a":{"_type":"Image"},"b":{"names":["x","y"],"_type":"ClassLabel"},
             "c":{"dtype":"int64","_type":"Value"},"d":{"_type":"Audio"}}}}"#;
         let features = Features::from_metadata(text);

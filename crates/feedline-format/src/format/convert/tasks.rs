@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_in_any_order_and_twice_write_what_one_process_does() {
+    fn tasks_in_any_order_or_repeated_write_the_same_files() {
         let (data, alone, shared) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 40);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_is_the_same_in_a_file_and_damage_never_panics() {
+    fn an_index_round_trips_through_a_file_and_damage_never_panics() {
         let files = [("a/1.jpg", 3, 7), ("b/\u{e9}.png", 0, u64::MAX)].map(|(name, size, version)| File {
             name,
             size,

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_is_an_error_that_helps() {
+    fn an_empty_folder_is_an_error_with_a_hint() {
         let message = folder(&["a/readme.txt"]).unwrap_err().to_string();
         assert!(message.contains("no image") && message.contains(".jpg"), "{message}");
     }
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn links_loops_and_odd_names() {
+    fn links_loops_and_unusual_names() {
         use std::os::unix::ffi::OsStrExt;
         let root = tempfile::tempdir().unwrap();
         let away = tempfile::tempdir().unwrap();

@@ -77,7 +77,7 @@ fn every_kind_that_h5py_wrote_is_read() {
 }
 
 #[test]
-fn files_follow_one_another_and_threads_read_side_by_side() {
+fn files_are_concatenated_and_threads_read_in_parallel() {
     let format = open_files(&recorded(), &["all.h5", "latest.h5"], &ReadingOptions::default()).unwrap();
     assert_eq!(format.len(), 2 * ROWS);
     std::thread::scope(|scope| {

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_what_ieee_says() {
+    fn half_precision_numbers_follow_ieee() {
         for (bits, value) in [
             (0x3c00, 1.0),
             (0xc000, -2.0),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_buffers_say_their_length() {
+    fn compressed_buffers_have_the_announced_length() {
         let zstd = zstd::encode_all(&b"hello"[..], 1).unwrap();
         let with = |length: i64, rest: &[u8]| [&length.to_le_bytes()[..], rest].concat();
         assert_eq!(expand(Codec::Zstd, &with(5, &zstd)).unwrap(), b"hello");

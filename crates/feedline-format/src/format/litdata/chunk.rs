@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_found_and_bent_tables_refused() {
+    fn items_are_found_and_damaged_tables_refused() {
         let chunk = [words(&[2, 16, 17, 19]), vec![1, 2, 3]].concat();
         let Layout::Items(items) = read(&chunk, 2).unwrap() else { panic!("items expected") };
         assert_eq!((items.range(0), items.range(1)), (Some(16..17), Some(17..19)));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_found_and_bent_tables_refused() {
+    fn frames_are_found_and_damaged_tables_refused() {
         let good = [0, 2, 88, 0, 3, 9, 2, 1, 91, 0, 5, 1];
         let chunk = framed(&good);
         let Layout::Frames(frames) = read(&chunk, 3).unwrap() else { panic!("frames expected") };

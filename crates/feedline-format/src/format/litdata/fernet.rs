@@ -94,7 +94,7 @@ mod tests {
     const TOKEN: &str = "gAAAAAAdwJ6wAAECAwQFBgcICQoLDA0ODy021cpGVWKZ_eEwCGM4BLLF_5CV9dOPmrhuVUPgJobwOz7JcbmrR64jVmpU4IwqDA==";
 
     #[test]
-    fn the_specifications_token_opens() {
+    fn the_token_of_the_specification_is_decrypted() {
         let fernet = Fernet::from_key(KEY).unwrap();
         assert_eq!(fernet.open(TOKEN.as_bytes()).unwrap(), b"hello");
         for length in 0..TOKEN.len() {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn salts_come_from_litdatas_file_only() {
+    fn salts_are_read_from_litdatas_file_only() {
         assert_eq!(
             salt(br#"{"algorithm": "fernet", "level": "chunk", "salt": "AAEC"}"#),
             Some(vec![0, 1, 2])

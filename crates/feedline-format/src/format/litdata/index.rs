@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_told_apart() {
+    fn other_indexes_are_not_taken_for_litdata() {
         assert!(IndexPreview::is_litdata(br#"{"chunks": [], "config": {"item_loader": "PyTreeLoader"}}"#));
         assert!(!IndexPreview::is_litdata(br#"{"chunks": [], "config": {"item_loader": "ParquetLoader"}}"#));
         assert!(!IndexPreview::is_litdata(br#"{"shards": [], "version": 2}"#));

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inflating_stops_at_what_was_announced() {
+    fn inflating_stops_at_the_announced_length() {
         let frame = zstd::encode_all(&vec![7; 100_000][..], 3).unwrap();
         assert_eq!(inflate(&frame, 100_000).unwrap(), vec![7; 100_000]);
         for length in [0, 99_999, 100_001, u64::MAX] {

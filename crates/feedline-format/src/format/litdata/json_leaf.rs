@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_counts_and_depths_end_in_errors() {
+    fn impossible_counts_and_depths_are_errors() {
         assert!(text(&tagged(2, u32::MAX, &[0; 16])).is_err());
         assert!(text(&tagged(6, u32::MAX, &0u32.to_le_bytes())).is_err());
         assert!(text(&[12]).is_err());

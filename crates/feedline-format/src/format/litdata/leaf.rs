@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_say_their_type_and_shape_in_their_makers_byte_order() {
+    fn array_heads_are_read_in_the_writers_byte_order() {
         let numbers = |order: fn(u32) -> [u8; 4], head: &[u32]| head.iter().flat_map(|n| order(*n)).collect();
         let numpy: Vec<u8> = numbers(u32::to_le_bytes, &[5, 2, 1, 2]);
         let torch: Vec<u8> = numbers(u32::to_be_bytes, &[14, 2, 1, 2]);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_have_their_size_or_none() {
+    fn scalars_have_the_right_size_or_are_refused() {
         assert_eq!(read(&Leaf::Int, &7i64.to_le_bytes()).unwrap().0, Value::Int(7));
         assert_eq!(read(&Leaf::Float, &0.5f64.to_le_bytes()).unwrap().0, Value::Float(0.5));
         assert_eq!(read(&Leaf::Bool, &[2]).unwrap().0, Value::Int(1));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_among_bytes_are_found() {
+    fn images_stored_as_bytes_are_found() {
         let jpeg = b"\xff\xd8\xff\xe0....";
         assert_eq!(Leaf::named("bytes").sniffed("bytes", jpeg), Leaf::Image);
         assert_eq!(Leaf::named("file:jpg").sniffed("file:jpg", jpeg), Leaf::Image);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn bent_trees_are_refused() {
+    fn malformed_trees_are_refused() {
         let keys = |keys: &str| {
             format!(
                 r#"[1, {{"type": "builtins.dict", "context": "{keys}", "children_spec": [{LEAF}, {LEAF}]}}]"#

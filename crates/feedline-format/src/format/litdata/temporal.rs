@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_aligned_and_fields_gathered() {
+    fn rows_are_aligned_and_fields_collected() {
         let fields = r#"{"a": {"dtype": "|u1", "shape": []}, "b": {"dtype": ">u2", "shape": [2]}, "c": {"dtype": "<u4", "shape": []}}"#;
         let temporal = temporal(fields, r#"["a", "b", "c"]"#, r#"[["c"], ["a", "b"]]"#).unwrap();
         assert_eq!(temporal.rows, [4, 6]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bent_schemas_are_refused() {
+    fn malformed_schemas_are_refused() {
         let one = r#"{"a": {"dtype": "<f4", "shape": []}}"#;
         assert!(temporal(one, r#"["a"]"#, r#"[["a"], ["a"]]"#).is_err());
         assert!(temporal(one, r#"["a", "b"]"#, r#"[["a"]]"#).is_err());

@@ -118,7 +118,7 @@ fn classic_chunks_with_every_common_leaf() {
 /// Until 0.2.39 the index's lengths did not include a chunk's header, and before 0.2.12 numpy's types had other
 /// numbers.
 #[test]
-fn sets_of_older_releases() {
+fn data_sets_of_older_releases() {
     for version in ["0.2.6", "0.2.20", "0.2.39", "0.2.40"] {
         for name in ["plain", "zstd"] {
             let set = fixture(&format!("old-{version}/{name}"));
@@ -149,7 +149,7 @@ fn sets_of_older_releases() {
 
 /// Both lengths are accepted for a whole chunk, but not for a truncated one.
 #[test]
-fn a_chunk_cut_by_the_length_of_its_head_is_refused() {
+fn a_chunk_without_its_head_is_refused() {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(folder("old-0.2.40/plain")).unwrap() {
         let path = entry.unwrap().path();
@@ -169,7 +169,7 @@ fn a_chunk_cut_by_the_length_of_its_head_is_refused() {
 }
 
 #[test]
-fn pictures_with_labels_in_every_layout() {
+fn images_with_labels_in_every_layout() {
     for (name, count) in
         [("classic-0.2.76", 5), ("frames", 5), ("zstd-sample", 5), ("zstd-chunk", 5), ("arrow", 5)]
     {
@@ -206,7 +206,7 @@ fn rows_of_arrow_tables_lists_and_structs() {
 }
 
 #[test]
-fn rows_of_many_kinds_with_nulls_and_lacking_keys() {
+fn rows_of_many_kinds_with_nulls_and_missing_keys() {
     for name in ["arrow-kinds", "arrow-stream", "arrow-lz4"] {
         let set = fixture(name);
         let expected =
@@ -259,7 +259,7 @@ fn rows_in_compressed_record_batches() {
 }
 
 #[test]
-fn roots_that_are_no_dictionaries() {
+fn roots_that_are_not_dictionaries() {
     assert_eq!(sample(&fixture("scalar"), 0), Sample::new([("value", OwnedValue::Int(7))]));
     let list = [("0", 1), ("1", 2), ("2", 3)].map(|(name, n)| (name, OwnedValue::Int(n)));
     assert_eq!(sample(&fixture("list"), 0), Sample::new(list));
@@ -317,7 +317,7 @@ fn temporal_records_become_arrays_over_time() {
 }
 
 #[test]
-fn encrypted_sets_open_with_their_password_only() {
+fn encrypted_data_sets_open_only_with_their_password() {
     for name in ["fernet-sample", "fernet-chunk"] {
         let open = |password: Option<&str>| {
             let options =
@@ -338,7 +338,7 @@ fn encrypted_sets_open_with_their_password_only() {
 }
 
 #[test]
-fn an_encrypted_set_without_its_salt_says_so() {
+fn an_encrypted_data_set_without_its_salt_is_an_error() {
     let index = std::fs::read(folder("fernet-chunk/index.json")).unwrap();
     let chunks = ["chunk-0-0.bin", "chunk-0-1.bin"]
         .map(|n| (n, std::fs::read(folder("fernet-chunk").join(n)).unwrap()));
@@ -349,7 +349,7 @@ fn an_encrypted_set_without_its_salt_says_so() {
 }
 
 #[test]
-fn unfinished_sets_are_recognised_and_explained() {
+fn unfinished_data_sets_are_reported() {
     let source: Arc<dyn Source> = Arc::new(MemorySource::new([("0.index.json", *b"{}")]));
     let target = Target::Folder(source);
     assert!(recognises(&target).unwrap().unwrap().contains("unfinished"));
@@ -358,7 +358,7 @@ fn unfinished_sets_are_recognised_and_explained() {
 }
 
 #[test]
-fn folders_of_others_are_not_taken() {
+fn other_folders_are_not_recognised() {
     for index in [&br#"{"shards": [], "version": 2}"#[..], b"[]", b"{\"chunks\": []}"] {
         let target = Target::Folder(Arc::new(MemorySource::new([("index.json", index.to_vec())])));
         assert_eq!(recognises(&target).unwrap(), None);
@@ -552,7 +552,7 @@ fn damage(bytes: &mut [u8], random: &mut u64) {
 
 /// Reading a damaged chunk never panics, loops for ever or allocates what a number in it claims.
 #[test]
-fn damaged_fixtures_end_in_values_or_errors() {
+fn damaged_fixtures_give_values_or_errors() {
     let mut random = 7;
     let names = [
         "classic",
@@ -602,7 +602,7 @@ fn damaged_fixtures_end_in_values_or_errors() {
 }
 
 #[test]
-fn a_chunk_that_inflates_out_of_proportion_is_refused() {
+fn a_chunk_that_is_a_decompression_bomb_is_refused() {
     // 200 MiB of zeros in a few kB, with the right length in the index.
     let frame = zstd::encode_all(&vec![0; 200 << 20][..], 3).unwrap();
     let index = format!(

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back_the_same() {
+    fn every_kind_round_trips() {
         let source = every_kind();
         let folder = tempfile::tempdir().unwrap();
         let set = export(&source, &folder.path().join("out")).unwrap();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_data_give_the_same_files_and_other_data_another_stamp() {
+    fn the_stamp_depends_on_the_data_alone() {
         let folder = tempfile::tempdir().unwrap();
         let stamp = |name: &str, source: &dyn Format| {
             export(source, &folder.path().join(name)).unwrap();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_litdata_cannot_hold_is_refused_with_the_reason() {
+    fn values_litdata_cannot_store_are_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let refuse = |name: &str, value: OwnedValue, optional: bool| {
             let mut source = repeated(vec![("x", value)], 2);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_stays_one() {
+    fn an_empty_data_set_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let set = export(&repeated(vec![("x", OwnedValue::Int(1))], 0), &folder.path().join("out")).unwrap();
         assert_eq!((set.len(), set.schema().fields.len()), (0, 1));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_and_others_are_not() {
+    fn only_datum_messages_are_read() {
         let message = [&b"\x08\x03\x10\x01\x18\x02\x22\x06abcdef\x28"[..], &[0xff; 9], &[1]].concat();
         let datum = Datum::parse(&message).unwrap();
         assert_eq!((datum.shape(), datum.label, datum.encoded), (Some([3, 1, 2]), -1, false));

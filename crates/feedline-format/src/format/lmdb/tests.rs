@@ -124,7 +124,7 @@ fn text(text: &str) -> OwnedValue {
 }
 
 #[test]
-fn environments_of_caffe_are_images_or_pixels_with_labels() {
+fn caffe_environments_have_images_or_pixels_with_labels() {
     let jpeg =
         fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats/litdata/a.jpg")).unwrap();
     let set = recorded("caffe");
@@ -156,7 +156,7 @@ fn plain_values_in_leaves_and_overflow_pages() {
 }
 
 #[test]
-fn trees_that_lead_back_into_themselves_are_refused() {
+fn trees_with_cycles_are_refused() {
     let values: Vec<_> = (0..9u8).map(|n| (vec![b'a' + n], datum(b"x", n))).collect();
     let mut bytes = environment(&values);
     // The last page is the branch: its nodes point to itself.

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_codec_gives_the_promised_length_or_nothing() {
+    fn every_codec_gives_the_announced_length_or_an_error() {
         let bytes = b"some bytes, again and again. ".repeat(100);
         let length = bytes.len() as u64;
         for name in ["br:11", "bz2", "gz:0", "snappy", "zstd:22"] {

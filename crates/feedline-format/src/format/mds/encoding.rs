@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_pictures_are_images_if_coloured_and_arrays_otherwise() {
+    fn raw_pixels_are_images_if_coloured_and_arrays_otherwise() {
         let (value, data) = decoded("pil", &pixels(2, 1, "RGB", b"abcdef")).unwrap();
         let Value::Image { meta, .. } = value else { panic!("an image") };
         assert_eq!(
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_pictures_are_images() {
+    fn bytes_that_are_images_become_images() {
         assert_eq!(Encoding::Bytes.kind(Some(b"\xff\xd8\xff\xe0")), Kind::Image);
         assert_eq!(Encoding::Bytes.kind(Some(b"BM is no bitmap")), Kind::Bytes);
         assert_eq!(Encoding::Bytes.kind(None), Kind::Bytes);

@@ -98,7 +98,7 @@ mod tests {
 
     /// The hashes of `b"abc"` in Python 3.11 and xxhash 3.5.
     #[test]
-    fn known_values() {
+    fn hashes_of_known_values() {
         for (name, hex) in [
             ("md5", "900150983cd24fb0d6963f7d28e17f72"),
             ("sha1", "a9993e364706816aba3e25717850c26c9cd0d89d"),

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_by_shard() {
+    fn unreadable_shards_are_refused_by_name() {
         assert_eq!(parsed(SHARD).unwrap()[0].data.name, "x/s.mds");
         for (from, to, word) in [
             (r#""version":2"#, r#""version":3"#, "version 3"),
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn litdata_and_other_json_are_not_ours() {
+    fn litdata_and_other_json_are_not_recognised() {
         assert_eq!(shard_count(br#"{"chunks":[],"config":{}}"#), None);
         assert_eq!(shard_count(br#"{"version":2,"shards":[{},{}]}"#), Some(2));
         assert_eq!(shard_count(b"[1]"), None);
     }
 
     #[test]
-    fn whichever_file_is_there_is_used() {
+    fn the_file_that_exists_is_used() {
         let shard = SHARD
             .replace(r#""compression":null"#, r#""compression":"zstd:7""#)
             .replace(r#""zip_data":null"#, r#""zip_data":{"basename":"s.mds.zstd","bytes":4,"hashes":{}}"#);

@@ -167,7 +167,7 @@ fn hashes_are_compared_on_request() {
 }
 
 #[test]
-fn an_inflated_shard_has_the_promised_length() {
+fn a_decompressed_shard_has_the_announced_length() {
     for (from, to) in [("7741", "7740"), ("7741", "7742"), ("7741", "18446744073709551615")] {
         let liar = changed("zstd", "index.json", |bytes| {
             *bytes = String::from_utf8_lossy(bytes).replace(from, to).into_bytes();
@@ -179,7 +179,7 @@ fn an_inflated_shard_has_the_promised_length() {
 
 /// The shard has the length in the index, but a compression ratio above the limit.
 #[test]
-fn a_shard_that_inflates_out_of_proportion_is_refused() {
+fn a_shard_that_is_a_decompression_bomb_is_refused() {
     let length = 200u64 << 20;
     let frame = zstd::stream::encode_all(&vec![0; length as usize][..], 3).unwrap();
     let mut index: serde_json::Value =
@@ -194,7 +194,7 @@ fn a_shard_that_inflates_out_of_proportion_is_refused() {
 
 /// Impossible numbers: refused at opening or at reading, never more memory than the files.
 #[test]
-fn hostile_numbers_are_refused() {
+fn impossible_numbers_are_refused() {
     for samples in ["2", "4", "4294967295", "18446744073709551615"] {
         let liar = changed("all", "index.json", |bytes| {
             let text =
@@ -218,7 +218,7 @@ fn hostile_numbers_are_refused() {
 }
 
 #[test]
-fn lengths_are_known_where_one_column_varies() {
+fn lengths_are_known_if_one_column_varies() {
     let format = recorded("merged");
     let text = format.schema().position("text").unwrap();
     assert_eq!(format.byte_length(4, text), Some(8));
@@ -299,7 +299,7 @@ fn converted(source: &dyn Format, shard_bytes: u64) -> Result<(tempfile::TempDir
 
 /// Every value of every encoding is preserved; only narrow numbers become wide ones.
 #[test]
-fn what_is_written_is_read_again() {
+fn written_files_are_read_back() {
     for shard_bytes in [1, 4000, 1 << 20] {
         let source = recorded("all");
         let (_folder, again) = converted(&*source, shard_bytes).unwrap();
@@ -321,7 +321,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn what_mds_cannot_hold_is_refused_by_name() {
+fn fields_mds_cannot_store_are_refused_by_name() {
     #[derive(Debug)]
     struct One(Schema, DType, [u64; 8]);
     impl Format for One {

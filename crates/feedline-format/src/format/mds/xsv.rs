@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_their_values_or_are_refused() {
+    fn lines_are_read_or_refused() {
         let csv = Style::Separated { separator: ",".to_owned(), newline: "\n".to_owned() };
         let expected = [Value::Float(1.5), Value::Int(-2)];
         assert_eq!(read(&csv, b"1.5,-2,t t\n").map(|v| v[..2].to_vec()), Ok(expected.to_vec()));

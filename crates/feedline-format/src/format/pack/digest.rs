@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cutting_into_parts_changes_nothing_and_order_counts() {
+    fn a_digest_depends_on_order_but_not_on_the_parts() {
         let fields = [FieldSpec::new("a", Kind::Int)];
         let of = |values: &[u64]| {
             let mut digest = Digest::default();

@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_columns_cost_nothing() {
+    fn constant_columns_take_no_space() {
         let row = [[0, 1000, 7, 500, 375, 3, 1, 1, 0, 0, 0, 0, 0]; 4];
         let small = build(&[(64, row)]).len();
         let many: Vec<_> = (0..1000).map(|i| (64 + i * 1000, row)).collect();
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_minor_versions_sections_are_ignored() {
+    fn sections_of_later_minor_versions_are_ignored() {
         let mut bytes = build(&[(64, [[1; 13]; 4]), (72, [[2; 13]; 4])]);
         let last = INDEX_HEADER_LENGTH + (u32_at(&bytes, 16) as usize - 1) * ENTRY_LENGTH;
         bytes[last..last + 2].copy_from_slice(&999u16.to_le_bytes());
@@ -576,7 +576,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..400), real in any::<bool>(), at in 0usize..200, flip in any::<u8>()) {
+        fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..400), real in any::<bool>(), at in 0usize..200, flip in any::<u8>()) {
             if real {
                 bytes = build(&[(64, [[1; 13]; 4]), (72, [[300; 13]; 4]), (80, [[u64::MAX; 13]; 4])]);
                 let at = at % bytes.len();

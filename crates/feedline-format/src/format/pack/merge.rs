@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_is_one_after_the_other() {
+    fn merged_packs_are_read_one_after_the_other() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| {
             let folder = root.path().join(name);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_samples_are_new_parts_and_old_ones_stay() {
+    fn appending_adds_parts_and_keeps_the_old_ones() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| {
             let folder = root.path().join(name);

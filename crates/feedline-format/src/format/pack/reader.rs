@@ -567,7 +567,7 @@ mod tests {
 
     /// A billion samples: opening costs only what the manifest costs.
     #[test]
-    fn opening_does_not_depend_on_the_number_of_samples() {
+    fn opening_time_does_not_depend_on_the_number_of_samples() {
         let entry = PartEntry {
             samples: 1 << 17,
             bytes: (12 << 30) + 64,
@@ -608,7 +608,7 @@ mod tests {
 
     /// Indexes with correct checksums and wrong content.
     #[test]
-    fn impossible_lengths_and_sides_are_refused_with_the_index() {
+    fn impossible_lengths_and_sizes_are_refused_at_opening() {
         let kinds = [Kind::Image];
         let refused = |column: usize, value: u64| {
             let mut builder = IndexBuilder::new(kinds);
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_does_not_add_up_is_refused() {
+    fn an_inconsistent_manifest_is_refused() {
         let schema = Schema { fields: vec![FieldSpec::new("image", Kind::Image)], classes: None };
         let mut manifest = Manifest::new([0; 16], "as-is", &schema, Vec::new());
         manifest.samples = 5;

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_in_any_order_and_twice_make_the_same_pack() {
+    fn parts_in_any_order_or_repeated_make_the_same_pack() {
         let (data, alone, shared) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 30);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_of_its_own_is_refused() {
+    fn a_disk_that_others_cannot_see_is_refused() {
         let (data, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = images(data.path(), 5);
         let plan = plan_pack(&*source, &options()).unwrap();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_the_pack_one_would_have_here() {
+    fn an_uploaded_pack_equals_a_local_one() {
         let (data, local, far, here) = (
             tempfile::tempdir().unwrap(),
             tempfile::tempdir().unwrap(),

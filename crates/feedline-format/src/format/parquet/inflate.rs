@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snappy_can_be_entered_at_every_fragment() {
+    fn snappy_can_be_read_from_every_fragment() {
         let mut content: Vec<u8> =
             (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         content.resize(content.len() + 200_000, 7);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_lengths_are_refused() {
+    fn wrong_lengths_are_refused() {
         for codec in [Codec::Snappy, Codec::Gzip, Codec::Brotli, Codec::Lz4, Codec::Lz4Raw, Codec::Zstd] {
             for bytes in [&b""[..], b"\x01", b"hello hello", &[0xff; 40]] {
                 assert!(inflate(codec, bytes, 1 << 30).is_err(), "{codec:?}");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_count_the_rows_that_have_a_value() {
+    fn slots_count_rows_with_a_value() {
         assert_eq!(second(&[6, 1], 1, 3).unwrap(), None);
         let slots = second(&[2, 1, 2, 0, 4, 1], 1, 4).unwrap().unwrap();
         assert_eq!(slots, [0, u32::MAX, 1, 2]);

@@ -99,7 +99,7 @@ fn every_type_and_codec_that_pyarrow_wrote_is_read() {
 }
 
 #[test]
-fn the_hubs_folders_are_read_by_split() {
+fn folders_of_the_hugging_face_hub_are_read_by_split() {
     let target = Target::Folder(Arc::new(LocalSource::new(testdata("parquet/hub"))));
     assert!(recognises(&target).unwrap().unwrap().contains("2 Parquet"));
     let split = |name: &str| ReadingOptions { split: Some(name.to_owned()), ..ReadingOptions::default() };
@@ -110,7 +110,7 @@ fn the_hubs_folders_are_read_by_split() {
 }
 
 #[test]
-fn large_values_are_reached_inside_their_page() {
+fn large_values_are_read_from_inside_their_page() {
     let noise = |n: u64, seed: u64| -> Vec<u8> {
         let mut state = seed;
         let mut next = || {
@@ -147,7 +147,7 @@ fn large_values_are_reached_inside_their_page() {
 }
 
 #[test]
-fn pictures_elsewhere_are_read_if_they_belong_to_the_data_set() {
+fn linked_images_are_read_if_they_belong_to_the_data_set() {
     let rows = [
         (Some(&b"here"[..]), Some("x.png")),
         (None, Some("pics/a.png")),
@@ -275,7 +275,7 @@ fn lists_with_nulls_have_nan_there() {
 
 /// dict-page-offset-zero of apache/parquet-testing: a 0 for a dictionary that does not exist.
 #[test]
-fn a_dictionary_at_byte_zero_is_none() {
+fn a_dictionary_offset_of_zero_means_no_dictionary() {
     use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
     let numbers: Int64Array = (0..100i64).map(|n| n % 7).collect();
     for dictionary in [false, true] {
@@ -341,7 +341,7 @@ fn repeated_groups_without_a_mark_are_lists() {
 }
 
 #[test]
-fn links_out_of_the_folder_are_followed_only_if_allowed() {
+fn links_out_of_the_folder_need_permission() {
     let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(outside.path().join("secret.jpg"), b"far").unwrap();
     fs::write(inside.path().join("own.jpg"), b"near").unwrap();

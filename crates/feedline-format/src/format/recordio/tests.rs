@@ -107,7 +107,7 @@ fn values(set: &dyn Format, sample: u64) -> Vec<OwnedValue> {
 }
 
 #[test]
-fn records_cut_at_the_magic_number_are_put_together() {
+fn records_split_at_the_magic_number_are_joined() {
     let image = [&b"abcd"[..], &MAGIC, b"efgh", &MAGIC, &MAGIC, b"ij"].concat();
     let (bytes, index) = file(&[image_record(1.0, &[], 7, &image), image_record(2.0, &[], 8, b"x")]);
     for files in [vec![("a.rec", bytes.clone())], vec![("a.rec", bytes.clone()), ("a.idx", index)]] {
@@ -120,7 +120,7 @@ fn records_cut_at_the_magic_number_are_put_together() {
 }
 
 #[test]
-fn labels_are_numbers_or_lists_and_tables_are_no_samples() {
+fn labels_are_numbers_or_lists_and_tables_are_not_samples() {
     let set = open_files(vec![("a.rec", file(&[image_record(0.5, &[], 0, b"x")]).0)]).unwrap();
     assert_eq!(values(&*set, 0)[1], OwnedValue::Float(0.5));
     let table = image_record(0.0, &[10.0, 20.0], 0, b"");
@@ -141,7 +141,7 @@ fn labels_are_numbers_or_lists_and_tables_are_no_samples() {
 }
 
 #[test]
-fn an_index_that_does_not_fit_is_told_and_not_used() {
+fn an_index_that_does_not_match_is_reported_and_not_used() {
     let records: Vec<Vec<u8>> = (0..3).map(|n| image_record(n as f32, &[], n, b"image")).collect();
     let (bytes, index) = file(&records);
     let index = String::from_utf8(index).unwrap();

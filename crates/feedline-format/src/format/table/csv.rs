@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn quotation_marks_line_feeds_and_types() {
+    fn quotes_line_feeds_and_types_are_read() {
         let found =
             columns("\u{feff}path,label,x,id\r\n\"a, \"\"b\"\"\n.jpg\",3,1.5,007\r\n\r\nc.jpg,,2,08\r\n");
         assert_eq!(found[0].texts().collect::<Vec<_>>(), ["a, \"b\"\n.jpg", "c.jpg"]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_by_line() {
+    fn errors_name_the_line() {
         for (text, word) in [
             ("", "empty"),
             ("a,b\n1\n", "line 2 has 1 values"),

@@ -84,7 +84,7 @@ fn names(format: &dyn Format) -> Vec<(&str, Kind)> {
 }
 
 #[test]
-fn paths_labels_and_the_rest() {
+fn paths_labels_and_other_columns_are_read() {
     let format = opened("t.csv", "path,label,score\na.jpg,dog,1.5\nb.png,cat,2\n").unwrap();
     let expected =
         [("image", Kind::Image), ("label", Kind::Int), ("score", Kind::Float), ("path", Kind::Text)];
@@ -103,7 +103,7 @@ fn paths_labels_and_the_rest() {
 }
 
 #[test]
-fn mistakes_say_what_to_do() {
+fn errors_say_what_to_do() {
     for (table, words) in [
         ("a.jpg,0\nb.png,1\n", ["no column names", "'a.jpg' is a file"]),
         ("name,label\nx,1\n", ["no column holds paths", "name, label"]),
@@ -129,7 +129,7 @@ fn a_missing_file_is_a_problem_and_a_bad_sample() {
 }
 
 #[test]
-fn paths_may_be_absolute_or_lead_up() {
+fn paths_may_be_absolute_or_lead_to_parent_folders() {
     let (folder, _) = place("t.csv", "");
     let inner = folder.path().join("inner");
     fs::create_dir(&inner).unwrap();
@@ -147,7 +147,7 @@ fn paths_may_be_absolute_or_lead_up() {
 }
 
 #[test]
-fn the_schema_decides() {
+fn the_schema_decides_the_kinds() {
     let (_folder, target) = place("t.csv", "file,breed,label\na.jpg,x,1\nb.png,y,0\n");
     let open_with = |schema: &[(&str, Kind)]| {
         let schema: BTreeMap<String, Kind> =

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_value_and_every_length() {
+    fn the_known_checksum_and_every_length_agree() {
         assert_eq!(crc16(b"123456789"), 0x4B37);
         let bytes: Vec<u8> = (0..100u32).map(|i| (i * i) as u8).collect();
         for length in 0..bytes.len() {

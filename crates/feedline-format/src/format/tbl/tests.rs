@@ -133,7 +133,7 @@ fn is_recognised_by_its_first_bytes() {
 
 /// Impossible numbers with a right checksum are refused, and never take more memory than the file justifies.
 #[test]
-fn hostile_numbers_are_refused() {
+fn impossible_numbers_are_refused() {
     let good = file(&[("a".to_owned(), vec![5; 400])], true);
     for (at, width) in [
         (8, 8),
@@ -161,7 +161,7 @@ fn hostile_numbers_are_refused() {
 }
 
 #[test]
-fn films_are_bytes_and_the_last_metadata_count() {
+fn videos_are_bytes_and_the_last_metadata_count() {
     let mut bytes = file(&[("a".to_owned(), vec![5; 9]), ("b".to_owned(), vec![6; 9])], false);
     bytes[HEADER + 20] = 6;
     let second = bytes.len() - 28;

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_packed_or_not() {
+    fn packed_and_unpacked_lists_are_read() {
         for packed in [true, false] {
             let record = example(&[
                 ("i", ints(&[1, -2, i64::MIN], packed)),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_kind_counts_and_equal_lists_join() {
+    fn the_last_kind_counts_and_lists_of_one_kind_are_joined() {
         let mixed = [ints(&[1], true), bytes(&[b"a"]), bytes(&[b"b"])].concat();
         let record = example(&[("x", mixed), ("none", Vec::new())]);
         let found = features(&record).unwrap();
@@ -356,20 +356,20 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_passed_over() {
+    fn unknown_fields_are_skipped() {
         let record =
             [&[0x28, 5, 0x31, 0, 0, 0, 0, 0, 0, 0, 0][..], &example(&[("a", ints(&[4], true))])].concat();
         assert_eq!(features(&record).unwrap().len(), 1);
     }
 
     #[test]
-    fn sequences_are_told_apart() {
+    fn sequence_examples_are_recognised() {
         let record = [field(1, b""), field(2, &field(1, b""))].concat();
         assert_eq!(features(&record), Err(Refusal::Sequence));
     }
 
     #[test]
-    fn cut_or_damaged_records_are_refused_or_read_never_worse() {
+    fn damaged_records_are_read_or_refused() {
         let record =
             example(&[("i", ints(&[1, 300], true)), ("b", bytes(&[b"xyz"])), ("f", floats(&[1.0], false))]);
         let all = |record: &[u8]| {

@@ -124,7 +124,7 @@ mod tests {
     use crate::source::MemorySource;
 
     #[test]
-    fn checksums_are_tensorflows() {
+    fn checksums_equal_tensorflows() {
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
         let expected = b"\x05\0\0\0\0\0\0\0\xea\xb2\x04\x3ehello\xbb\x1f\x1c\x19";
         assert_eq!(frame(b"hello"), expected);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_found_by_scanning_or_from_an_index_that_fits() {
+    fn records_are_found_by_scanning_or_by_a_matching_index() {
         let file = [frame(b""), frame(&vec![7; 100_000]), frame(b"xyz")].concat();
         let expected = vec![0, 16, 100_032];
         assert_eq!(starts(&file, None).unwrap(), expected);
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn dalis_own_index_is_understood() {
+    fn dalis_index_is_read() {
         let text = "0 171504\n171504 382183\n553687 97813\n";
         assert_eq!(parse(text, 651_500), Some(vec![0, 171_504, 553_687]));
     }
 
     #[test]
-    fn damage_names_its_place() {
+    fn errors_name_the_damaged_place() {
         let mut file = [frame(b"abc"), frame(b"def")].concat();
         for length in 1..file.len() {
             if length != 19 {

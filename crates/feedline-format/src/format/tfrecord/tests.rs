@@ -55,7 +55,7 @@ fn read(format: &TfRecord, sample: u64) -> (SampleBuffer, Vec<Value>) {
 }
 
 #[test]
-fn features_become_fields_by_what_they_hold() {
+fn features_become_fields_by_their_content() {
     let png = b"\x89PNG\r\n\x1a\n....";
     let one = example(&[
         ("z", ints(&[5], true)),
@@ -221,7 +221,7 @@ fn as_expected(column: &Column, value: &Value, buffer: &SampleBuffer) -> serde_j
 
 /// `testdata/formats/tfrecord/make.py` wrote these with TensorFlow.
 #[test]
-fn what_tensorflow_wrote_is_read() {
+fn files_written_by_tensorflow_are_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/tfrecord");
     let expected = fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&expected).unwrap();
@@ -250,7 +250,7 @@ fn what_tensorflow_wrote_is_read() {
 }
 
 #[test]
-fn lists_that_are_empty_everywhere_are_no_image() {
+fn lists_that_are_always_empty_are_not_images() {
     let record = || frame(&example(&[("mask", bytes(&[])), ("i", ints(&[1], true))]));
     let format = open_files(&[("a", [record(), record()].concat())]).unwrap();
     let mask = &format.schema.fields[format.schema.position("mask").unwrap()];
@@ -259,7 +259,7 @@ fn lists_that_are_empty_everywhere_are_no_image() {
 }
 
 #[test]
-fn the_fields_of_small_files_beside_a_large_one_are_seen() {
+fn fields_of_small_files_beside_a_large_one_are_found() {
     let many: Vec<u8> = (0..5000).flat_map(|i| frame(&example(&[("i", ints(&[i], true))]))).collect();
     let one = frame(&example(&[("i", ints(&[7], true)), ("rare", bytes(&[b"x"]))]));
     let mut files = vec![("a", many.clone())];

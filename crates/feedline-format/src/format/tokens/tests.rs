@@ -59,7 +59,7 @@ fn every_width_is_read() {
 }
 
 #[test]
-fn headers_say_where_tokens_begin() {
+fn headers_are_skipped_and_give_the_type() {
     let folder = tempfile::tempdir().unwrap();
     let mut llm_c = vec![0; 1024];
     llm_c[..12].copy_from_slice(&[20_240_520u32, 1, 3].map(u32::to_le_bytes).concat());
@@ -114,7 +114,7 @@ fn wrong_indexes_are_refused() {
 }
 
 #[test]
-fn what_is_unclear_is_asked_for() {
+fn unclear_files_need_a_choice() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.bin"), [1, 2, 3]).unwrap();
     let found = target(folder.path(), &["x.bin"]);
@@ -167,7 +167,7 @@ fn a_trillion_tokens_are_opened_without_reading_them() {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error() {
+fn a_file_truncated_while_open_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.bin"), u16s(0..100)).unwrap();
     let format = open(&target(folder.path(), &["x.bin"]), &as_dtype(DType::U16)).unwrap();

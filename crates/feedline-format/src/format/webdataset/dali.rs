@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_members() {
+    fn lines_are_read_as_members() {
         let listed = |offset, size, name| Listed { offset, size, name };
         assert_eq!(
             parse("cls 512 2 a/b.cls jpg 1536 166535 a/b.jpg").unwrap(),

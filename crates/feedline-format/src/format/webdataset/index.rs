@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_the_same_in_a_file() {
+    fn an_index_round_trips_through_a_file() {
         let index = example();
         check(&index);
         let file = Held::Owned(join(&[&index, &index]).into());
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_no_index_and_never_panic() {
+    fn damaged_index_files_are_ignored_and_never_panic() {
         let file = join(&[&example()]);
         for length in 0..file.len() {
             assert!(split(&Held::Owned(file[..length].to_vec().into())).is_none(), "{length}");

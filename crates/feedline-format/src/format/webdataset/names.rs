@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn meta_names_are_webdatasets() {
+    fn metadata_names_are_those_of_webdataset() {
         for (name, meta) in
             [("__meta__", true), ("__a__/b.jpg", true), ("x/__a__", false), ("__a.jpg", false), ("__", true)]
         {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_of_a_suffix_says_what_it_is() {
+    fn the_last_part_of_a_suffix_decides_the_content() {
         assert_eq!(Content::of("seg.png"), (Content::Image, false));
         assert_eq!(Content::of("txt.gz"), (Content::Text, true));
         assert_eq!(Content::of("gz"), (Content::Bytes, true));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_known_by_name() {
+    fn shards_are_recognised_by_name() {
         for name in ["a.tar", "b/a.TAR", "a.tar.gz", "a.tgz", "a.tar.zst"] {
             assert!(is_tar_name(name), "{name}");
         }

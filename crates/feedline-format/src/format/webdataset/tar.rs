@@ -442,7 +442,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hostile_headers_never_panic(
+        fn random_headers_never_panic(
             blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 512), prop::sample::select(b"0\0xgLK157S".to_vec()), any::<u64>(), any::<bool>()), 1..6),
         ) {
             let mut bytes = Vec::new();

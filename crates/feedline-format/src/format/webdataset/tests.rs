@@ -132,7 +132,7 @@ fn read(format: &dyn Format, sample: u64, name: &str) -> Result<(Value, Vec<u8>)
 }
 
 #[test]
-fn a_missing_end_is_a_note_and_a_cut_member_an_error() {
+fn a_missing_end_is_a_warning_and_a_truncated_member_an_error() {
     let mut tar = Vec::new();
     add(&mut tar, "a.jpg", b"x");
     let open = open_bytes(tar.clone()).unwrap();
@@ -204,7 +204,7 @@ fn a_bomb_is_refused() {
 
 /// Several frames, so that there are restarts; random reads must give the same bytes.
 #[test]
-fn packed_shards_are_read_at_random() {
+fn compressed_shards_have_random_access() {
     let image =
         |n: usize| (0..400_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8 ^ n as u8).collect();
     let images: Vec<Vec<u8>> = (0..20).map(image).collect();
@@ -267,7 +267,7 @@ fn a_saved_index_is_used_and_changed_shards_are_noticed() {
 }
 
 #[test]
-fn a_shard_written_just_now_is_not_trusted_to_stay() {
+fn indexes_of_recently_written_shards_are_not_saved() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -278,7 +278,7 @@ fn a_shard_written_just_now_is_not_trusted_to_stay() {
 }
 
 #[test]
-fn dalis_index_is_used_if_it_fits() {
+fn dalis_index_is_used_if_it_matches() {
     let tar = tar_of(&[("a.cls", b"1"), ("a.jpg", b"xyz"), ("b.cls", b"2"), ("b.jpg", b"longer")]);
     let good = "v1.2 2\ncls 512 1 a.cls jpg 1536 3 a.jpg\ncls 2560 1 b.cls jpg 3584 6 b.jpg\n";
     let scanned = open_memory(vec![("s.tar", tar.clone())]).unwrap();
@@ -359,7 +359,7 @@ fn tars_in_sub_folders_are_a_split() {
 }
 
 #[test]
-fn packed_tars_are_recognised_by_content() {
+fn compressed_tars_are_recognised_by_content() {
     let tar = shard(b'a');
     for packing in [None, Some(Packing::Gzip), Some(Packing::Zstd), Some(Packing::Bzip2), Some(Packing::Xz)] {
         let source = MemorySource::new([("shard", pack(packing, &tar)), ("other", pack(packing, b"text"))]);
@@ -372,7 +372,7 @@ fn packed_tars_are_recognised_by_content() {
 }
 
 #[test]
-fn mixed_folders_are_refused_with_what_was_seen() {
+fn mixed_folders_are_refused_with_what_was_found() {
     let seen = |objects: Vec<(&str, Vec<u8>)>| {
         let target = Target::Folder(Arc::new(MemorySource::new(objects)));
         crate::format::open(&target, "auto", &ReadingOptions::default())
@@ -442,7 +442,7 @@ fn warned(set: &dyn Format, word: &str) -> bool {
 }
 
 #[test]
-fn tars_one_after_the_other_are_read_to_the_end() {
+fn concatenated_tars_are_read_to_the_end() {
     let one = tar_of(&[("a.txt", b"1"), ("b.txt", b"2")]);
     let mut padded = one.clone();
     padded.resize(padded.len() + 90 * 1024, 0);
@@ -458,7 +458,7 @@ fn tars_one_after_the_other_are_read_to_the_end() {
 }
 
 #[test]
-fn bytes_after_the_end_mark_are_told() {
+fn bytes_after_the_end_mark_are_reported() {
     let tar = [&tar_of(&[("a.txt", b"1")])[..], &[7; 700]].concat();
     let set = open_bytes(tar).unwrap();
     assert_eq!(set.len(), 1);
@@ -468,7 +468,7 @@ fn bytes_after_the_end_mark_are_told() {
 
 /// The order of a folder in `tar cf x.tar .`: unsorted.
 #[test]
-fn members_that_lie_apart_are_joined_by_key() {
+fn members_of_one_key_are_joined_even_if_apart() {
     let tar = tar_of(&[
         ("./a.txt", b"1"),
         ("./b.cls", b"8"),
@@ -496,7 +496,7 @@ fn members_that_lie_apart_are_joined_by_key() {
 }
 
 #[test]
-fn keys_with_the_same_suffix_again_stay_samples_of_their_own() {
+fn a_repeated_key_and_suffix_is_a_new_sample() {
     let tar = tar_of(&[("a.txt", b"1"), ("b.txt", b"2"), ("a.txt", b"3"), ("c.txt", b"5"), ("a.cls", b"4")]);
     let set = open_bytes(tar).unwrap();
     assert_eq!(texts(&*set, "txt"), ["1", "2", "3", "5"]);
@@ -516,7 +516,7 @@ fn add_link(tar: &mut Vec<u8>, kind: u8, name: &str, target: &str) {
 }
 
 #[test]
-fn hard_links_are_the_member_they_mean() {
+fn hard_links_give_the_linked_member() {
     let mut tar = Vec::new();
     add(&mut tar, "a.txt", b"same");
     add(&mut tar, "a.cls", b"5");
@@ -539,7 +539,7 @@ fn hard_links_are_the_member_they_mean() {
 }
 
 #[test]
-fn names_without_an_extension_are_told() {
+fn names_without_an_extension_are_reported() {
     let set = open_bytes(tar_of(&[("cats/1", b"x"), ("cats/2", b"y"), ("a.txt", b"1")])).unwrap();
     assert_eq!(set.len(), 1);
     assert!(warned(&*set, "2 members are in no sample") && warned(&*set, "'cats/1' is the first"));

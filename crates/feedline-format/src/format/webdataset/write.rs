@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_back() {
+    fn every_field_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let source = everything();
         write(&source, &folder.path().join("out"), 1000).unwrap();
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tar_cannot_hold_is_refused() {
+    fn values_a_tar_cannot_store_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |change: &dyn Fn(&mut Memory)| {
             let mut source = everything();
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn pax_records_count_themselves() {
+    fn the_length_of_a_pax_record_includes_itself() {
         for length in [1, 88, 89, 90, 91, 986, 987, 988] {
             let record = pax_record("path", &"x".repeat(length));
             assert!(record.starts_with(&format!("{} path=", record.len())), "{record}");

@@ -93,7 +93,7 @@ fn extents(format: &dyn Format) -> Vec<Extent> {
 }
 
 #[test]
-fn lengths_are_known_behind_every_wrapper() {
+fn lengths_are_known_through_every_wrapper() {
     let copy = LocalCopy::default();
     let wrapped: [Arc<dyn Format>; 5] = [
         Arc::new(Renamed::new(texts(1), texts(1).schema().clone(), vec![vec![0], vec![1]])),
@@ -111,7 +111,7 @@ fn lengths_are_known_behind_every_wrapper() {
 }
 
 #[test]
-fn objects_stay_what_they_were_when_a_copy_is_complete() {
+fn objects_of_an_earlier_plan_stay_valid_when_a_copy_is_complete() {
     let copy: LocalCopy = Arc::new(OnceLock::new());
     let format = Copied::new(texts(3), copy.clone(), Arc::new(()));
     let before = extents(&format);
@@ -123,7 +123,7 @@ fn objects_stay_what_they_were_when_a_copy_is_complete() {
 }
 
 #[test]
-fn whoever_makes_the_copy_is_let_go_with_the_last_reader() {
+fn the_copying_thread_is_dropped_with_the_last_reader() {
     let maker = Arc::new(());
     let format: Arc<dyn Format> = Arc::new(Copied::new(texts(1), LocalCopy::default(), maker.clone()));
     let selected = Selected::new(format.clone(), Arc::new([0])).unwrap();

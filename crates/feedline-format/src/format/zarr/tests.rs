@@ -96,7 +96,7 @@ fn every_kind_of_blosc() {
 }
 
 #[test]
-fn an_array_alone_may_be_images() {
+fn a_single_array_may_hold_images() {
     let schema = [("array".to_owned(), Kind::Image)].into_iter().collect();
     let format = open_with(recorded("one"), &ReadingOptions { schema, ..ReadingOptions::default() }).unwrap();
     assert_eq!((format.len(), format.image_meta(0, 0).unwrap().width), (3, 2));
@@ -134,7 +134,7 @@ fn files(folder: &std::path::Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn damage_is_refused_where_a_checksum_tells_and_never_panics() {
+fn damage_is_refused_by_checksums_and_never_panics() {
     let folder = copy_of("v3");
     let mut buffer = SampleBuffer::new();
     // One chunk, and the description, of every array.
@@ -164,7 +164,7 @@ fn damage_is_refused_where_a_checksum_tells_and_never_panics() {
 }
 
 #[test]
-fn what_changes_is_noticed_and_what_differs_is_told() {
+fn changes_are_noticed_and_unsupported_arrays_named() {
     let folder = copy_of("one");
     let before = open_with(folder.path().to_path_buf(), &ReadingOptions::default()).unwrap();
     let chunk = folder.path().join("c/0/0/0/0");

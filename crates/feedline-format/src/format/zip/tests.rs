@@ -133,7 +133,7 @@ fn paths(format: &dyn Format) -> Vec<String> {
 }
 
 #[test]
-fn a_folder_around_everything_is_no_class() {
+fn a_folder_around_everything_is_not_a_class() {
     let members: [(&str, &[u8]); 5] = [
         ("data/", b""),
         ("data/dog/1.jpg", b"1"),
@@ -151,13 +151,13 @@ fn a_folder_around_everything_is_no_class() {
 }
 
 #[test]
-fn what_is_before_the_zip_is_skipped() {
+fn bytes_before_the_zip_are_skipped() {
     let file = [&b"#!/bin/sh\n"[..], &zip(&[("a.jpg", b"1")], Writing::default())].concat();
     assert_eq!(paths(&*opened(file).unwrap()), ["a.jpg"]);
 }
 
 #[test]
-fn encrypted_and_strange_members_are_refused_by_name() {
+fn encrypted_and_unsupported_members_are_refused_by_name() {
     let secret = Writing { flags: 1, ..Writing::default() };
     let message = opened(zip(&[("a/b.jpg", b"1")], secret)).unwrap_err().to_string();
     assert!(message.contains("'a/b.jpg' is encrypted") && message.contains("hint:"), "{message}");
@@ -169,7 +169,7 @@ fn encrypted_and_strange_members_are_refused_by_name() {
 }
 
 #[test]
-fn a_zip_that_would_not_fit_is_refused() {
+fn a_member_too_large_for_its_bytes_is_refused() {
     let mut bomb = zip(&[("a.jpg", b"1")], Writing { deflate: true, ..Writing::default() });
     let at = bomb.windows(4).rposition(|four| four == b"PK\x01\x02").unwrap();
     bomb[at + 24..at + 28].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());

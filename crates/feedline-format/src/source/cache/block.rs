@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_tells_what_it_holds_and_notices_every_flipped_byte() {
+    fn a_block_describes_its_content_and_every_flipped_byte_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let payload: Vec<u8> = (0..400u32).map(|i| i as u8).collect();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_where_anything_differs() {
+    fn names_differ_if_anything_differs() {
         let one = description();
         let others = [
             Description { version: 8, ..one.clone() },

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_again_and_the_longest_unused_go_first() {
+    fn blocks_are_found_again_and_the_least_recently_used_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::open(folder.path(), Some(4000), PATIENCE).unwrap();
         for block in 0..3 {
@@ -374,7 +374,7 @@ mod tests {
 
     /// Like two processes: each knows only what it wrote itself.
     #[test]
-    fn the_limit_holds_for_all_who_share_the_folder() {
+    fn the_limit_holds_for_all_users_of_the_folder_together() {
         let folder = tempfile::tempdir().unwrap();
         let disks = [0, 1].map(|_| Disk::open(folder.path(), Some(10_000), PATIENCE).unwrap());
         std::thread::scope(|scope| {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_block_is_removed_and_leftovers_are_cleared_away() {
+    fn damaged_blocks_and_temporary_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::open(folder.path(), None, PATIENCE).unwrap();
         disk.put(&description(0), &[1; 1000]).unwrap();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_its_owners_alone() {
+    fn cache_files_are_private() {
         let parent = tempfile::tempdir().unwrap();
         let root = parent.path().join("cache");
         let disk = Disk::open(&root, None, PATIENCE).unwrap();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_waited_for_no_longer_than_agreed_or_wanted() {
+    fn waiting_for_a_lock_ends_by_timeout_or_cancellation() {
         let folder = tempfile::tempdir().unwrap();
         let holder = Disk::open(folder.path(), None, PATIENCE).unwrap();
         let _turn = holder.turn(&description(0)).unwrap();

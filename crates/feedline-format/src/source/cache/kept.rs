@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_makes_way() {
+    fn the_least_recently_used_is_removed() {
         let mut kept = Kept::new(2);
         assert_eq!(kept.put("a".into(), 1), None);
         assert_eq!(kept.put("b".into(), 2), None);

@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_fetched_once_by_all_together_and_survives_a_restart() {
+    fn every_byte_is_fetched_once_and_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = pattern(10_000_000);
         let (inner, count) = counted(&bytes);
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_is_read_and_that_is_told() {
+    fn a_read_only_cache_is_used_and_reported() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = pattern(100_000);
         let (inner, count) = counted(&bytes);
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_takes_nothing_is_told_once_and_data_flow_on() {
+    fn a_full_disk_is_reported_once_and_reading_continues() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = pattern(100_000);
         let (inner, count) = counted(&bytes);

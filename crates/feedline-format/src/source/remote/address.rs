@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_are_taken_apart() {
+    fn uris_are_parsed() {
         let s3 = Address::parse("s3://bucket/a/b.tar").unwrap();
         assert_eq!((s3.root.as_str(), s3.key.as_str(), s3.folder), ("s3://bucket", "a/b.tar", false));
         assert!(Address::parse("s3://bucket").unwrap().folder);

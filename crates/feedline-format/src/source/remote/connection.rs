@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_requests_to_a_store_that_is_near_take_several_slots() {
+    fn large_requests_to_a_nearby_store_take_several_slots() {
         let slots = |parts: &str, times: &[u64]| {
             let given = BTreeMap::from([("max_inflight_parts".to_owned(), parts.to_owned())]);
             let options = Options::parse("s3", &given).unwrap();

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_understood_or_refused() {
+    fn response_heads_are_parsed_or_refused() {
         let head =
             Head::parse(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"a:b\"").unwrap();
         assert_eq!((head.status, head.plain_length(), head.get("etag")), (206, Some(5), Some("\"a:b\"")));

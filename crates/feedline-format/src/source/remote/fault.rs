@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_sorted_by_status_and_code() {
+    fn refusals_are_classified_by_status_and_code() {
         for (text, kind) in [
             ("non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>", Kind::Passing),
             ("non-2xx status code: 500 Internal", Kind::Passing),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stores_words_lose_their_markup() {
+    fn error_texts_of_stores_lose_their_markup() {
         assert_eq!(shorten("a: <Error><Code>No</Code>\n<Message>x y</Message></Error>"), "a: No x y");
         assert!(shorten(&"word ".repeat(1000)).len() < 400);
     }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_it_stay_and_others_are_copied_into_it() {
+    fn received_pieces_stay_in_place_and_others_are_copied() {
         let landing = Landing::new(room(0, 100));
         let mut lent = landing.take(100).unwrap();
         assert!(landing.take(1).is_none(), "it is lent");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_handed_on_when_full_and_at_the_end() {
+    fn cells_are_passed_on_when_full_and_at_the_end() {
         let bytes: Vec<u8> = (0..CELL * 2 + CELL / 2).map(|n| (n / 7) as u8).collect();
         // The last cell does not become full, a buffer behind the cells is used, and all of it is too small.
         for (cells, rest) in [(3, 0), (2, CELL / 2), (1, 100), (0, 0)] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_handed_on_is_received_again() {
+    fn pieces_not_passed_on_are_received_again() {
         let landing = Landing::new(room(2, 0));
         let mut lent = landing.take(2 * CELL).unwrap();
         assert_eq!(lent.add(&[1; 1000]), 1000);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_receives_behind_bytes_that_wait() {
+    fn nothing_is_received_behind_waiting_bytes() {
         let landing = Landing::new(room(2, 0));
         let nothing = |_: Bytes| panic!("the cell is not full");
         assert_eq!(landing.hold(Bytes::from_static(b"abc"), false, nothing), 3);

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn transfer_settings_are_ours() {
+    fn transfer_settings_are_parsed() {
         let given = [
             ("stall_timeout", "2.5"),
             ("part_size", "4MiB"),

@@ -78,7 +78,7 @@ mod tests {
     const TEXT: &str = "# mine\n[default]\nregion=eu-west-1\n\n[profile work]\nAWS_ACCESS_KEY_ID = a\ns3 =\n  max_concurrent_requests = 3\naws_secret_access_key=b=c\n";
 
     #[test]
-    fn sections_are_kept_apart_and_nested_settings_left_out() {
+    fn sections_are_separate_and_nested_settings_ignored() {
         assert_eq!(parse(TEXT, "default").unwrap()["region"], "eu-west-1");
         let work = parse(TEXT, "profile work").unwrap();
         assert_eq!(

@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spare_buffers_never_add_to_the_most_that_was_used(
+        fn spare_buffers_never_raise_the_peak(
             steps in prop::collection::vec((1usize..300_000, 0usize..4), 1..200),
         ) {
             let mut spare = SpareBuffers::default();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_of_nearly_the_same_length_is_used_again() {
+    fn a_buffer_of_similar_length_is_reused() {
         let mut spare = SpareBuffers::default();
         let (first, second) = (spare.take(1_000_000), spare.take(1_000_000));
         let place = first.as_ptr();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_nobody_knows_is_an_error() {
+    fn an_unknown_name_is_an_error() {
         let address = Address::parse("s3://bucket/x").unwrap();
         let message = open(&address, &options("s3", &[("regoin", "x")])).unwrap_err().to_string();
         assert!(message.contains("regoin") && message.contains("docs/remote.md"), "{message}");

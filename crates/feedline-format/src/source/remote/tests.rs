@@ -68,7 +68,7 @@ fn http_reads_ranges_and_says_that_it_cannot_list() {
 }
 
 #[test]
-fn listings_go_over_many_pages() {
+fn listings_have_many_pages() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..2300 {
         write(folder.path(), &format!("bucket/many/{number:05}.bin"), b"x");
@@ -83,7 +83,7 @@ fn listings_go_over_many_pages() {
 }
 
 #[test]
-fn passing_faults_cost_time_but_no_byte() {
+fn temporary_faults_cost_time_but_change_no_byte() {
     let (_folder, _server, proxy, bytes) = served();
     let source =
         source_with(&proxy, &[("stall_timeout", "0.3"), ("part_size", "256KiB"), ("hedge_after", "100")]);
@@ -146,7 +146,7 @@ fn a_changed_object_is_noticed_and_never_mixed() {
 }
 
 #[test]
-fn a_stall_for_ever_is_one_error_within_the_stated_time() {
+fn an_endless_stall_is_one_error_within_the_timeout() {
     let (_folder, _server, proxy, _) = served();
     let limits = [("stall_timeout", "0.3"), ("retry_seconds", "1.5")];
     let object = source_with(&proxy, &limits).open("a.bin").unwrap();
@@ -158,7 +158,7 @@ fn a_stall_for_ever_is_one_error_within_the_stated_time() {
 }
 
 #[test]
-fn errors_say_what_was_asked_in_whose_name_and_what_to_do() {
+fn errors_name_the_request_the_credentials_and_a_remedy() {
     let (_folder, server, proxy, _) = served();
     let object = source_with(&proxy, &[]).open("a.bin").unwrap();
     let read = || object.read_at(0, &mut [0; 10]).unwrap_err().to_string();
@@ -207,7 +207,7 @@ fn expired_credentials_are_read_again() {
 }
 
 #[test]
-fn what_was_asked_ahead_is_read_without_asking_again() {
+fn ranges_fetched_ahead_are_read_without_another_request() {
     let (_folder, _server, proxy, bytes) = served();
     let source = source_with(&proxy, &[]);
     let object = source.open("a.bin").unwrap();
@@ -225,7 +225,7 @@ fn what_was_asked_ahead_is_read_without_asking_again() {
 }
 
 #[test]
-fn a_slow_first_answer_is_asked_for_twice() {
+fn a_slow_first_answer_is_requested_twice() {
     let (_folder, _server, proxy, bytes) = served();
     let object = source_with(&proxy, &[("hedge_after", "50")]).open("a.bin").unwrap();
     let mut number = 0;
@@ -240,7 +240,7 @@ fn a_slow_first_answer_is_asked_for_twice() {
 }
 
 #[test]
-fn large_ranges_come_in_parallel_parts() {
+fn large_ranges_are_fetched_in_parallel_parts() {
     let (_folder, _server, proxy, bytes) = served();
     let parts = [("part_size", "500KB"), ("max_inflight_parts", "6")];
     let object = source_with(&proxy, &parts).open("a.bin").unwrap();
@@ -252,7 +252,7 @@ fn large_ranges_come_in_parallel_parts() {
 }
 
 #[test]
-fn bytes_asked_for_ahead_stay_where_they_were_received() {
+fn bytes_fetched_ahead_are_not_copied() {
     let (folder, server, proxy, bytes) = served();
     for (endpoint, through) in [(server.url(), "directly"), (proxy.url(), "with a body that breaks off")] {
         let mut number = 0;
@@ -280,7 +280,7 @@ fn bytes_asked_for_ahead_stay_where_they_were_received() {
 }
 
 #[test]
-fn a_body_that_comes_slowly_is_no_stall() {
+fn a_slow_body_is_not_a_stall() {
     let (_folder, _server, proxy, bytes) = served();
     let source = source_with(&proxy, &[("stall_timeout", "2")]);
     let object = source.open("a.bin").unwrap();
@@ -296,7 +296,7 @@ fn a_body_that_comes_slowly_is_no_stall() {
 }
 
 #[test]
-fn what_is_not_a_plain_answer_comes_the_long_way() {
+fn redirected_requests_are_left_to_the_http_client() {
     let (folder, _server, _proxy, bytes) = served();
     let moved = feedline_servers::Bucket::new([]);
     let web = Server::http(folder.path());

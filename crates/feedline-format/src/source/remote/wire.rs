@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_keys_are_disguised_and_recognised() {
+    fn unusual_keys_are_escaped_and_restored() {
         let page = "<R><Name>b</Name><Prefix>d/</Prefix><Contents><Key>d/</Key></Contents>\
                     <Contents><Key>d/a&amp;b</Key></Contents><Contents><Key>d//&lt;x&#62;</Key></Contents>\
                     <CommonPrefixes><Prefix>d/e/</Prefix></CommonPrefixes>\
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn azures_folders_and_markers_are_told_apart() {
+    fn azure_folders_and_markers_are_distinguished() {
         let page = "<Blobs><BlobPrefix><Name>d/e/</Name></BlobPrefix><Blob><Name>d/f/</Name></Blob></Blobs>";
         let changed = with_plain_names(page);
         assert!(changed.contains("<BlobPrefix><Name>d/e/</Name>") && !changed.contains("d/f/"));
     }
 
     #[test]
-    fn damaged_pages_pass() {
+    fn damaged_listings_never_panic() {
         for page in ["<Key>", "<Key>a//", "&", "<Key>&x</Key>", "<Key>a//&#xffffffff;</Key>"] {
             let _ = with_plain_names(page);
         }

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn greys_stay_grey() {
+    fn grey_stays_grey() {
         let colours = Colours { matrix: 6, full_range: true };
         let Conversion::Fixed(factors) = conversion(colours).unwrap() else { panic!("factors") };
         let light: Vec<u16> = (0..256).collect();

@@ -239,14 +239,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_samples_lie_highest_first() {
+    fn small_samples_start_at_the_highest_bit() {
         assert_eq!((0..4).map(|at| small(&[0b1100_0110], at, 2)).collect::<Vec<_>>(), [3, 0, 1, 2]);
         assert_eq!(twelve(&[0xAB, 0xCD, 0xEF], 0), 0xABC);
         assert_eq!(twelve(&[0xAB, 0xCD, 0xEF], 1), 0xDEF);
     }
 
     #[test]
-    fn halves_are_read() {
+    fn half_floats_are_read() {
         assert_eq!(half(0x3C00), 1.0);
         assert_eq!(half(0xC000), -2.0);
         assert_eq!(half(0x0001), 2f32.powi(-24));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn greys_stay_grey() {
+    fn grey_stays_grey() {
         assert_eq!(ycbcr(77, 128, 128), [77; 3]);
         assert_eq!(lab(255, 0, 0), [255; 3]);
         assert_eq!(cmyk([0, 0, 0, 55]), [200; 3]);

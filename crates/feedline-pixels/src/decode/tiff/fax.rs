@@ -279,7 +279,7 @@ mod tests {
 
     /// Every bit pattern begins with at most one code, and the codes cover exactly what T.4 assigns to them.
     #[test]
-    fn codes_are_free_of_prefixes() {
+    fn no_code_is_a_prefix_of_another() {
         for (terminating, makeup) in [(WHITE, WHITE_MAKEUP), (BLACK, BLACK_MAKEUP)] {
             let codes: Vec<&str> = terminating
                 .split_whitespace()
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_never_worse() {
+    fn damage_is_an_error_and_never_a_panic() {
         let mut state = 1u64;
         for length in 0..200 {
             let mut next = || {

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pack_bits_of_the_specification() {
+    fn the_pack_bits_example_of_the_specification() {
         let packed =
             [0xFE, 0xAA, 0x02, 0x80, 0x00, 0x2A, 0xFD, 0xAA, 0x03, 0x80, 0x00, 0x2A, 0x22, 0xF7, 0xAA];
         let mut out = [0; 24];

@@ -53,7 +53,7 @@ mod tests {
     use crate::Size;
 
     #[test]
-    fn pixels_are_added_to_those_that_are_there() {
+    fn pixels_are_appended_to_those_present() {
         let mut pixels = vec![7; 4];
         let rgb = [1, 2, 3, 4, 5, 6, 0, 7, 8, 9, 10, 11, 12];
         append_rgbx(ImageRef::new(&rgb, Size::new(2, 2), 7, PixelLayout::Rgb).unwrap(), &mut pixels).unwrap();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         let bytes: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(2654435761) >> 21) as u8).collect();
         for width in [1, 2, 5, 7, 8, 9, 10, 11, 12, 15, 16, 17, 21, 22, 31, 32, 33, 42, 43, 64, 100] {
             for layout in [PixelLayout::Rgb, PixelLayout::Rgbx] {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_agree_bit_for_bit() {
+    fn cpu_levels_agree_bit_for_bit() {
         for (size, to) in [((37, 23), (11, 9)), ((5, 7), (31, 40)), ((1, 1), (3, 2)), ((40, 3), (1, 1))] {
             for columns_first in [false, true] {
                 let expected = made(CpuLevel::Scalar, size, to, columns_first, false);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrored_is_the_result_mirrored() {
+    fn mirroring_equals_mirroring_the_result() {
         let (plain, mirrored) = (
             made(CpuLevel::Scalar, (37, 5), (12, 4), true, false),
             made(CpuLevel::Scalar, (37, 5), (12, 4), true, true),

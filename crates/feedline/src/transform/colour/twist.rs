@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_inverse_undoes() {
+    fn the_inverse_matrix_restores_the_input() {
         let identity = product(&inverse(&YIQ), &YIQ);
         for (i, row) in identity.iter().enumerate() {
             for (j, value) in row.iter().enumerate() {

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_lead_back() {
+    fn box_formats_round_trip() {
         let size = Size::new(200, 100);
         let close = |a: [f64; 4], b: [f64; 4]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9);
         for format in [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh] {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn crops_cut_and_drop() {
+    fn crops_clip_and_drop_boxes() {
         let image = Size::new(100, 100);
         let mut geometry = Geometry::crop_resize(image, Region::new(20, 0, 40, 40), Size::new(80, 80));
         geometry.flip_horizontal = true;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cropped_box_does_not_reach_into_padding() {
+    fn a_cropped_box_does_not_extend_into_padding() {
         let image = Size::new(100, 100);
         let mut geometry = Geometry::crop_resize(image, Region::new(0, 0, 50, 50), Size::new(50, 50));
         geometry.window = Window::new(-10, -10, 70, 70);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_count_for_batch_pair_or_sample() {
+    fn draws_are_made_per_batch_pair_or_sample() {
         let actions = |per| (0..16).map(|at| mixup(per).action(key(at))).collect::<Vec<_>>();
         let (batch, pair, sample) = (actions(Per::Batch), actions(Per::Pair), actions(Per::Sample));
         assert!(batch[..8].iter().all(|action| *action == batch[0]) && batch[8] != batch[0]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_are_those_of_their_dialect() {
+    fn boxes_follow_their_dialect() {
         let size = Size::new(100, 60);
         let cut = Cut { middle: (0.505, 0.5), sides: (0.33, 0.33), like: MixDialect::Torchvision };
         // int(0.5 · 0.33 · 100) = 16 to both sides of 50; int(0.5 · 0.33 · 60) = 9 of 30.

@@ -20,7 +20,7 @@ fn open(bytes: Vec<u8>) -> Arc<dyn Format> {
 }
 
 #[test]
-fn every_field_comes_back() {
+fn every_field_round_trips() {
     let source: Arc<dyn crate::source::Source> = Arc::new(LocalSource::new(testdata("arrow")));
     let target = Target::Objects(source.clone(), vec!["types.arrows".to_owned()]);
     let original = crate::format::open(&target, "arrow", &ReadingOptions::default()).unwrap();
@@ -104,7 +104,7 @@ fn made(kind: Kind, values: Vec<(Value, Vec<u8>)>) -> Made {
 }
 
 #[test]
-fn arrays_of_every_type_and_shape_come_back() {
+fn arrays_of_every_type_and_shape_round_trip() {
     for dtype in DType::ALL {
         for shapes in [
             &[&[3][..], &[0], &[5]][..],
@@ -143,7 +143,7 @@ fn arrays_of_every_type_and_shape_come_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_sample() {
+fn values_that_do_not_fit_are_refused_with_their_sample() {
     let mixed = made(Kind::Array, vec![array(DType::F32, &[2]), array(DType::F32, &[2, 2])]);
     let message = export(&mixed).unwrap_err().to_string();
     assert!(message.contains("sample 1") && message.contains("dimensions"), "{message}");
@@ -165,7 +165,7 @@ fn files_must_have_the_same_types() {
 
 /// Releases of `datasets` before 2.15 refuse a file with a column that is not among the features.
 #[test]
-fn every_column_is_among_the_features_in_its_order() {
+fn every_column_is_listed_in_the_features_in_order() {
     let source: Arc<dyn crate::source::Source> = Arc::new(LocalSource::new(testdata("arrow")));
     let target = Target::Objects(source, vec!["types.arrows".to_owned()]);
     let original = crate::format::open(&target, "arrow", &ReadingOptions::default()).unwrap();
