@@ -48,7 +48,7 @@ def test_trainer_on_two_processes(packed, tmp_path):
     assert all(len({i for line in lines[first : first + 12] for i in line["index"]}) == 24 for first in (0, 12))
 
 
-def test_a_data_set_of_theirs(folder, tmp_path):
+def test_a_hugging_face_data_set(folder, tmp_path):
     theirs = datasets.load_dataset("imagefolder", data_dir=str(folder), cache_dir=str(tmp_path), split="train")
     ours = fl.open(theirs)
     assert (len(ours), ours.classes) == (48, theirs.features["label"].names)

@@ -32,7 +32,7 @@ def test_a_loader_for_other_ranks_is_refused(packed):
         module.train_dataloader()
 
 
-def test_stages_without_data_are_not_there(packed):
+def test_stages_without_data_have_no_loader(packed):
     module = DataModule(train=packed, batch_size=4)
     assert "val_dataloader" not in vars(module)
     with pytest.raises(fl.OptionError, match="val: the data module has no such data"):

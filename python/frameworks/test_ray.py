@@ -84,7 +84,7 @@ def test_convert(cluster, folder, tmp_path):
     same(tmp_path / "alone", tmp_path / "shared")
 
 
-def test_bad_samples_are_not_tried_again_for_ever(cluster, folder, tmp_path):
+def test_bad_samples_are_not_retried_for_ever(cluster, folder, tmp_path):
     import shutil
 
     copy = tmp_path / "copy"
@@ -95,7 +95,7 @@ def test_bad_samples_are_not_tried_again_for_ever(cluster, folder, tmp_path):
     assert len(feedline.ray.pack(copy, tmp_path / "q", part_bytes=PART_BYTES, progress=False, on_error="skip")) == 47
 
 
-def test_a_data_set_of_ray(cluster, tmp_path):
+def test_a_ray_data_set(cluster, tmp_path):
     source = ray.data.from_items(
         [{"number": n, "name": f"row {n}", "real": n / 2} for n in range(100)], override_num_blocks=4
     )

@@ -63,7 +63,7 @@ def test_convert(session, folder, tmp_path):
     same(tmp_path / "alone", tmp_path / "shared")
 
 
-def test_bad_samples_end_it(session, folder, tmp_path):
+def test_bad_samples_end_the_job(session, folder, tmp_path):
     import shutil
 
     copy = tmp_path / "copy"

@@ -25,7 +25,7 @@ def numbers(batches):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_dataloader_goes_on(packed, workers):
+def test_a_stateful_dataloader_resumes(packed, workers):
     made = {"batch_size": None, "num_workers": workers, "multiprocessing_context": "fork" if workers else None}
     with fl.Loader(packed, **KNOBS) as plain, fl.Loader(packed, **KNOBS) as loader, fl.Loader(packed, **KNOBS) as other:
         expected = [numbers(plain), numbers(plain)]
@@ -40,7 +40,7 @@ def test_a_stateful_dataloader_goes_on(packed, workers):
         assert numbers(again) == expected[1]
 
 
-def test_a_node_goes_on(packed):
+def test_a_node_resumes(packed):
     with fl.Loader(packed, **KNOBS) as plain, fl.Loader(packed, **KNOBS) as loader, fl.Loader(packed, **KNOBS) as other:
         expected = [numbers(plain), numbers(plain)]
         graph = nodes.Loader(nodes.Mapper(Node(loader), lambda batch: batch["index"].tolist()))
@@ -128,7 +128,7 @@ def test_timm_evaluates_the_same_images(folder):
             assert (image - other).abs().max() < 1.01 / 255 / 0.224
 
 
-def test_timm_trains_and_says_what_it_cannot(folder):
+def test_timm_trains_and_refuses_what_is_unsupported(folder):
     with create_loader(str(folder), 24, 8, is_training=True, re_prob=0.25, color_jitter=0.4, seed=1) as loader:
         image, label = next(iter(loader))
         assert (image.shape, label.dtype) == ((8, 3, 24, 24), torch.int64)

@@ -46,7 +46,7 @@ def equal(one, other):
     )
 
 
-def test_the_lock_stays_off(data):
+def test_the_interpreter_lock_stays_off(data):
     """A module that did not say that it can do without would turn it on for everybody."""
     assert not sys._is_gil_enabled()
     list(fl.Loader(data, **KNOBS, transforms=OPS))
@@ -77,7 +77,7 @@ def test_threads_share_one_iteration(data):
         assert sorted(index for batch in taken for index in batch) == list(range(len(data)))
 
 
-def test_looking_at_a_loader_that_runs(data):
+def test_stats_of_a_running_loader(data):
     """States, statistics and errors are asked for while others take batches."""
     with fl.Loader(data, seed=1, **KNOBS, transforms=OPS) as loader:
 
@@ -106,7 +106,7 @@ def test_functions_run_in_threads(data):
     assert labels == {n: data[n]["label"] + 100 for n in range(len(data))}
 
 
-def test_closed_under_an_iteration(data):
+def test_a_loader_closed_during_an_iteration(data):
     for _ in range(20):
         loader = fl.Loader(data, seed=1, **KNOBS, transforms=OPS)
 
@@ -122,7 +122,7 @@ def test_closed_under_an_iteration(data):
         assert all(isinstance(found, fl.errors.ClosedError) or found == len(data) for found in together(run)[1:])
 
 
-def test_packs_at_once(tmp_path):
+def test_packing_in_parallel(tmp_path):
     def pack(number):
         rows = [{"number": number * 100 + n, "text": f"row {n}"} for n in range(50)]
         return fl.pack(rows, tmp_path / str(number), progress=False)["number"].tolist()

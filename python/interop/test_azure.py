@@ -76,7 +76,7 @@ def batches(ds, shuffle):
 
 # Two loaders over the same data, on purpose.
 @pytest.mark.filterwarnings("ignore::feedline.errors.RepeatedEpochWarning")
-def test_a_pack_goes_to_azure_and_comes_back(endpoint, tmp_path):
+def test_a_pack_round_trips_through_azure(endpoint, tmp_path):
     make_container(endpoint, "box")
     rng = np.random.default_rng(0)
     rows = [{"blob": rng.bytes(int(rng.integers(1, 60_000))), "number": n} for n in range(60)]

@@ -21,7 +21,7 @@ def test_timm_arguments_make_a_loader(folder):
 @pytest.mark.parametrize(
     ("knob", "value"), [("auto_augment", "rand-m9"), ("num_aug_repeats", 3), ("crop_mode", "border"), ("nonsense", 1)]
 )
-def test_what_timm_does_and_this_does_not_is_refused(folder, knob, value):
+def test_unsupported_timm_arguments_are_refused(folder, knob, value):
     with pytest.raises(fl.OptionError, match=knob):
         create_loader(str(folder), 24, 4, is_training=True, **{knob: value})
 

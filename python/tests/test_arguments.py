@@ -64,7 +64,7 @@ def label(value):
 
 
 @pytest.mark.parametrize("name", sorted(DEFAULTS))
-def test_every_knob_refuses_what_it_cannot_be(tiny, name):
+def test_every_knob_refuses_wrong_values(tiny, name):
     for value in WRONG:
         knobs = {"output": "numpy", "num_workers": 1, name: value}
         if name in ("rank", "world_size"):
@@ -155,7 +155,7 @@ BESIDE = [
 
 
 @pytest.mark.parametrize(("kind", "needed"), SAMPLERS, ids=lambda x: getattr(x, "__name__", ""))
-def test_every_sampler_refuses_what_it_cannot_be(tiny, kind, needed):
+def test_every_sampler_refuses_wrong_values(tiny, kind, needed):
     for name, value in itertools.product(inspect.signature(kind).parameters, WRONG):
         made = tried(
             f"{kind.__name__}({name}={label(value)})", lambda name=name, value=value: kind(**{**needed, name: value})
@@ -172,7 +172,7 @@ def test_every_sampler_refuses_what_it_cannot_be(tiny, kind, needed):
 
 
 @pytest.mark.parametrize(("kind", "needed"), TRANSFORMS, ids=lambda x: getattr(x, "__name__", ""))
-def test_every_transform_refuses_what_it_cannot_be(tiny, kind, needed):
+def test_every_transform_refuses_wrong_values(tiny, kind, needed):
     for name, value in itertools.product(inspect.signature(kind).parameters, WRONG):
         made = tried(
             f"{kind.__name__}({name}={label(value)})", lambda name=name, value=value: kind(**{**needed, name: value})
@@ -193,7 +193,7 @@ NEVER |= dict.fromkeys(("min_size", "max_size", "tile_grid_size", "num_ops", "mi
 
 
 @pytest.mark.parametrize(("kind", "needed"), TRANSFORMS, ids=lambda x: getattr(x, "__name__", ""))
-def test_no_transform_takes_what_nothing_can_be(tiny, kind, needed):
+def test_no_transform_accepts_nonsense(tiny, kind, needed):
     """Not a number for anything, probabilities above 1, negative sizes: the error names transform and parameter."""
     for name in inspect.signature(kind).parameters:
         for value in (float("nan"), *NEVER.get(name, ())):
@@ -205,12 +205,12 @@ def test_no_transform_takes_what_nothing_can_be(tiny, kind, needed):
 
 
 @pytest.mark.parametrize(("kind", "needed"), BESIDE, ids=lambda x: getattr(x, "__name__", ""))
-def test_targets_views_and_mixtures_refuse_what_they_cannot_be(kind, needed):
+def test_targets_views_and_mixtures_refuse_wrong_values(kind, needed):
     for name, value in itertools.product(inspect.signature(kind).parameters, WRONG):
         tried(f"{kind.__name__}({name}={label(value)})", lambda name=name, value=value: kind(**{**needed, name: value}))
 
 
-def test_every_transform_is_among_them():
+def test_every_transform_is_tested():
     every = {getattr(T, name) for name in T.__all__ if inspect.isclass(getattr(T, name))}
     assert every == {kind for kind, _ in [*TRANSFORMS, *BESIDE]} | {T.Transform, T.BatchTransform, T.Python}
 
@@ -253,7 +253,7 @@ def test_transforms_know_whether_they_draw(tiny):
         assert draws(knobs, tiny) == drawn
 
 
-def test_every_step_of_the_builder_refuses_what_it_cannot_be():
+def test_every_step_of_the_builder_refuses_wrong_values():
     steps = [
         name for name, step in inspect.getmembers(fl.LoaderOptions, inspect.isfunction) if not name.startswith("_")
     ]
@@ -267,7 +267,7 @@ def test_every_step_of_the_builder_refuses_what_it_cannot_be():
         fl.LoaderOptions()["colour"]
 
 
-def test_methods_refuse_what_they_cannot_be(tiny):
+def test_methods_refuse_wrong_values(tiny):
     with fl.Loader(tiny, decode="none", num_workers=1) as loader:
         state = loader.state_dict()
         for value in WRONG:
@@ -299,7 +299,7 @@ def test_help_and_signature_show_the_knobs():
         assert f"`{knob.name}` [{knob.default!r}]: {knob.doc}" in fl.Loader.__doc__
 
 
-def test_samples_have_whole_numbers(tiny):
+def test_sample_numbers_must_be_integers(tiny):
     for wrong in (1.5, None, True, [1], object(), np.float64(1)):
         with pytest.raises(fl.OptionError, match="index: "):
             tiny[wrong]

@@ -211,7 +211,7 @@ def test_bytes_of_any_format_are_audio(tmp_path):
     assert batch["label"].tolist() == [0, 1, 2]
 
 
-def test_what_cannot_be_is_refused(tmp_path):
+def test_impossible_settings_are_refused(tmp_path):
     ds = fl.open(folder_of(tmp_path, {"a.wav": encoded(wave(800), 8000, "WAV")}))
     for ops, words in [
         ([T.AudioWindow(0.1), T.CenterCrop(8)], "not for audio"),

@@ -92,7 +92,7 @@ def test_the_same_draws_give_the_same_images(op: Any, most: float) -> None:
         assert difference.mean() <= most + 1.0
 
 
-def test_a_list_ends_as_the_loader_does() -> None:
+def test_the_output_equals_the_loaders() -> None:
     ops = [T.RandomResizedCrop(40), T.RandomHorizontalFlip(), T.Normalize.imagenet(), T.RandomErasing(1.0)]
     made = Augment(ops)(PHOTO[None].float() / 255, index=torch.tensor([7]), epoch=1, seed=2)[0]
     expected = T.apply(ops, PHOTO, seed=2, epoch=1, index=7)
@@ -101,7 +101,7 @@ def test_a_list_ends_as_the_loader_does() -> None:
     assert ((made == 0) == (expected == 0)).float().mean() > 0.99
 
 
-def test_opponent_channels_are_the_engines() -> None:
+def test_opponent_channels_equal_the_engines() -> None:
     for op, channels in ((T.RGBToLGN(), 5), (T.RGBToMagno(), 2)):
         ops = [T.RandomResizedCrop(64), op]
         made = Augment(ops)(PHOTO[None], index=[3], seed=1)[0]
@@ -110,14 +110,14 @@ def test_opponent_channels_are_the_engines() -> None:
         assert (made - expected).abs().max() < 0.01
 
 
-def test_boxes_of_noise_are_the_engines() -> None:
+def test_boxes_of_noise_equal_the_engines() -> None:
     ops = [T.CenterCrop(40), T.Normalize.imagenet(), T.RandomErasing(1.0, value="random")]
     made = Augment(ops)(PHOTO[None], index=[4], seed=6)[0]
     expected = T.apply(ops, PHOTO, seed=6, index=4)
     assert (made - expected).abs().max() < 1e-4
 
 
-def test_it_is_one_node_of_compiled_functions() -> None:
+def test_augment_is_one_operator_when_compiled() -> None:
     """No break in the graph, one graph for all batches, seeds and epochs, and the same images."""
     augment = Augment([T.RandomCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4), T.Normalize.imagenet()])
     images = PHOTO[None].expand(3, -1, -1, -1)
@@ -142,7 +142,7 @@ def test_it_is_one_node_of_compiled_functions() -> None:
     assert torch.equal(compiled(images, index, 3, large), step(images, index, 3, large))
 
 
-def test_compiled_shapes_are_the_results() -> None:
+def test_compiled_shapes_equal_the_results() -> None:
     """What torch assumes of the result while it compiles: sizes, channels and types of every kind of list."""
     for ops, size in [
         ([T.Resize((30, 20))], 96),
@@ -165,7 +165,7 @@ def augment_text(ops: Any) -> str:
     return json.dumps([op.to_spec() for op in ops])
 
 
-def test_views_are_the_loaders(folder: Path) -> None:
+def test_views_equal_the_loaders(folder: Path) -> None:
     """A dict of lists is a dict of views, with the draws of a loader's views; the same for `T.MultiCrop`."""
     crops = [T.RandomCrop(20), T.ColorJitter(0.5)]
     for views in (
@@ -252,7 +252,7 @@ SLIPSTREAM = [
 ]  # slipstream's fastaugs, as of 2026-11
 
 
-def test_slipstreams_transforms_are_there_or_named() -> None:
+def test_slipstreams_transforms_exist_or_are_named() -> None:
     """Every name has a row in the docs; what a row says to be in `Augment` is compared with the engine in this file."""
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
     table = page.split("<!-- slipstream", 1)[1].split("<!-- end -->", 1)[0].splitlines()[3:]
@@ -293,7 +293,7 @@ def test_samples_are_mixed_as_in_the_loader(mix: list[Any]) -> None:
         assert torch.equal(part, images[half])
 
 
-def test_mixing_needs_to_know_where_it_is() -> None:
+def test_mixing_needs_its_position() -> None:
     images, labels = PHOTO[None].expand(2, -1, -1, -1), torch.tensor([0, 1])
     mix = Augment([], batch_transforms=[T.MixUp(0.4, 2)])
     for call, reason in [
@@ -307,7 +307,7 @@ def test_mixing_needs_to_know_where_it_is() -> None:
             call()
 
 
-def test_what_torch_does_not_do_is_named() -> None:
+def test_unsupported_transforms_are_named() -> None:
     with pytest.raises(fl.Error, match="AddNoise"):
         Augment([T.GaussianNoise()])(PHOTO[None], index=[0])
     with pytest.raises(fl.Error, match=r"\[B, 3, H, W\]"):

@@ -100,7 +100,7 @@ def test_substitutes_come_from_the_same_member_of_a_mix(tmp_path: Path) -> None:
             assert sum(index < 40 for index in indices(loader)) == 30
 
 
-def test_nobody_left_to_take_a_place_is_an_error(tmp_path: Path) -> None:
+def test_no_substitute_left_is_an_error(tmp_path: Path) -> None:
     dataset = make(tmp_path / "d", 20, {3, 4})
     with fl.Loader(dataset, sampler=[3, 4, 3], on_error="replace", **CROP) as loader:
         with pytest.raises(fl.TooManyBadSamplesError, match=r"sample 3 is bad and so are all 1 substitutes.*0004\.jpg"):
@@ -125,7 +125,7 @@ def test_bad_samples_count_once(tmp_path: Path) -> None:
         assert words in " ".join((fl.Loader.__doc__ or "").split())
 
 
-def test_a_resumed_run_gives_up_where_an_undisturbed_one_does(tmp_path: Path) -> None:
+def test_a_resumed_run_stops_at_the_same_bad_sample(tmp_path: Path) -> None:
     dataset = make(tmp_path / "d", 60, set(range(2, 60, 6)))
     knobs = {"batch_size": 4, "shuffle": True, "seed": 7, "on_error": "skip", "max_errors": 6, **CROP}
 
@@ -149,7 +149,7 @@ def test_a_resumed_run_gives_up_where_an_undisturbed_one_does(tmp_path: Path) ->
         assert "bad" not in clean.state_dict()
 
 
-def test_errors_batches_and_exceptions_count_alike(tmp_path: Path) -> None:
+def test_errors_batches_and_exceptions_use_the_same_numbers(tmp_path: Path) -> None:
     bad = make(tmp_path / "d", 20, {17})
     other = make(tmp_path / "e", 10, set())
     sets = {
@@ -184,7 +184,7 @@ def test_errors_are_bounded_under_raise(tmp_path: Path) -> None:
         assert len(loader.errors()) == 1
 
 
-def test_an_outage_is_no_bad_sample(tmp_path: Path) -> None:
+def test_an_outage_is_not_a_bad_sample(tmp_path: Path) -> None:
     fl.pack(make(tmp_path / "d", 40, set()), tmp_path / "www" / "p", progress=False)
     with serving(tmp_path / "www") as address:
         options = {"retry_seconds": "0.2"}

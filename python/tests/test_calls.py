@@ -118,7 +118,7 @@ def test_torchs_iterable(animals):
             tried(f"load_state_dict({label(value)})", lambda value=value: batches.load_state_dict(value))
 
 
-def test_samples_that_are_not_there(animals):
+def test_missing_samples(animals):
     for wrong in (12, -13, 2**62):
         with pytest.raises(IndexError, match=f"index: {wrong} is not a sample of 12") as raised:
             animals[wrong]
@@ -131,7 +131,7 @@ NEEDED = dict([*SAMPLERS, *TRANSFORMS])
 
 
 @pytest.mark.parametrize("kind", NEEDED, ids=lambda kind: kind.__name__)
-def test_arguments_that_are_not_there_by_class(kind):
+def test_unknown_arguments_of_classes(kind):
     with pytest.raises(fl.OptionError, match=f"{kind.__name__}: .*no_such") as raised:
         kind(**NEEDED[kind], no_such=1)
     assert isinstance(raised.value, TypeError)
@@ -140,7 +140,7 @@ def test_arguments_that_are_not_there_by_class(kind):
             kind()
 
 
-def test_arguments_that_are_not_there(animals, folder, tmp_path):
+def test_unknown_arguments(animals, folder, tmp_path):
     for call, said in {
         lambda: fl.open(folder, formt="pack"): "open: .*formt.*there are uri, format, fields",
         fl.open: "open: .*missing.*uri",

@@ -124,7 +124,7 @@ def test_masks_of_objects_move_with_their_boxes(tmp_path: Path) -> None:
         ([["a"]], "polygons or run lengths"),
     ],
 )
-def test_outlines_that_are_wrong_name_their_sample(tmp_path: Path, segmentation: Any, reason: str) -> None:
+def test_wrong_outlines_name_their_sample(tmp_path: Path, segmentation: Any, reason: str) -> None:
     ds = data_set(tmp_path, [[[[1, 1, 5, 1, 5, 5]]], [segmentation]])
     knobs: dict[str, Any] = {"targets": {"masks": T.Mask()}, "fields": ["image", "masks"], "output": "numpy"}
     with pytest.raises(fl.SampleError, match=reason) as caught:

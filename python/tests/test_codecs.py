@@ -126,7 +126,7 @@ def test_tiff_fill_order_and_unstated_extra_samples(tmp_path):
     np.testing.assert_array_equal(decoded(tiff(four, extra=[0]), tmp_path / "b"), pixels)
 
 
-def test_tiff_of_more_bits(tmp_path):
+def test_tiff_of_more_than_8_bits(tmp_path):
     """Sixteen bits keep the upper eight; floats and wide numbers are clipped, as in Pillow."""
     pixels = picture(7, 23, 11)
     wide = pixels.astype(np.uint16) * 257
@@ -139,7 +139,7 @@ def test_tiff_of_more_bits(tmp_path):
     np.testing.assert_array_equal(decoded(data, tmp_path / "c"), pillow(data))
 
 
-def test_a_tiff_cut_anywhere_is_an_error(tmp_path):
+def test_a_tiff_truncated_anywhere_is_an_error(tmp_path):
     data = saved(photo("RGB", (31, 17)), "TIFF", compression="tiff_lzw")
     for cut in range(8, len(data), 97):
         with pytest.raises(fl.SampleError):
@@ -264,7 +264,7 @@ def test_avif(tmp_path, full, subsampling, size):
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_avif_is_turned(tmp_path, orientation):
+def test_avif_orientation(tmp_path, orientation):
     exif = Image.Exif()
     exif[274] = orientation
     data = saved(photo("RGB", (40, 26)), "AVIF", exif=exif.tobytes(), speed=10)
@@ -289,7 +289,7 @@ def test_an_animated_avif_gives_its_first_image(tmp_path):
     np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))
 
 
-def test_an_avif_cut_anywhere_is_an_error(tmp_path):
+def test_an_avif_truncated_anywhere_is_an_error(tmp_path):
     data = saved(photo("RGB", (64, 48)), "AVIF", speed=10)
     for length in [20, 60, 150, 250, len(data) // 2, len(data) - 9]:
         with pytest.raises(fl.SampleError, match="AVIF"):
@@ -313,7 +313,7 @@ def test_jpeg_2000_of_16_bits(tmp_path):
     np.testing.assert_array_equal(ds.decoded()[0]["image"][..., 0], values >> 8)
 
 
-def test_a_jpeg_2000_cut_anywhere_is_an_error(tmp_path):
+def test_a_jpeg_2000_truncated_anywhere_is_an_error(tmp_path):
     data = saved(photo("RGB", (64, 48)), "JPEG2000")
     for length in [13, 40, 100, 150, len(data) // 2, len(data) - 20]:
         with pytest.raises(fl.SampleError, match="JPEG 2000"):
@@ -343,7 +343,7 @@ def test_jpeg_xl(tmp_path):
             decoded(rows[0]["image"][:length], tmp_path / f"cut{length}")
 
 
-def test_a_header_that_no_pack_has_room_for(tmp_path):
+def test_a_header_too_large_for_a_pack(tmp_path):
     """The sample is bad, not the pack."""
     data = bytearray(saved(photo("RGB", (64, 48)), "PNG"))
     data[20:24] = b"\x86\0\0\0"
@@ -409,14 +409,14 @@ def test_an_orientation_whose_numbers_are_missing_is_none(tmp_path):
     np.testing.assert_array_equal(decoded(several, tmp_path / "two"), pillow(several))
 
 
-def test_tiff_without_a_meaning_is_white_at_zero(tmp_path):
+def test_tiff_without_photometric_tag_is_white_at_zero(tmp_path):
     data = saved(photo("L", (20, 10)), "TIFF")
     at = data.index(struct.pack("<HHI", 262, 3, 1))
     other = data[:at] + struct.pack("<H", 263) + data[at + 2 :]
     np.testing.assert_array_equal(decoded(other, tmp_path / "pack"), pillow(other))
 
 
-def test_boxes_of_avif_must_fit(tmp_path):
+def test_wrong_avif_boxes_are_errors(tmp_path):
     data = saved(photo("RGB", (40, 26)), "AVIF", speed=10)
     at = data.index(b"nclx") + 10
     for other in [
@@ -431,7 +431,7 @@ def test_boxes_of_avif_must_fit(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
-def test_parts_are_cut_exactly(tmp_path, kind):
+def test_regions_equal_the_whole_image(tmp_path, kind):
     """Crops decode only what they need; the pixels are those of the whole image."""
     options = {"PNG": {}, "WEBP": {"quality": 80}, "TIFF": {"compression": "tiff_lzw", "strip_size": 2000}}[kind]
     data = saved(photo("RGB", (131, 97)), kind, **options)
@@ -484,7 +484,7 @@ XMP = b'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf t
 @pytest.mark.parametrize("packet", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 16])
 @pytest.mark.parametrize("kind", [*range(14), 16, 17])
-def test_jpeg_orientation_of_odd_types_and_counts(tmp_path, kind, count, packet):
+def test_jpeg_orientation_of_unusual_types_and_counts(tmp_path, kind, count, packet):
     segments = [exif_with(kind, count, b"\x06\0")] + [XMP] * packet
     data = jpeg_with(*segments)
     np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pillow(data))

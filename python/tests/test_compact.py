@@ -45,7 +45,7 @@ def batches(data, **knobs):
         return [batch["image"].copy() for batch in loader]
 
 
-def test_pixels_are_those_of_the_files(photos, compact):
+def test_pixels_equal_those_of_the_files(photos, compact):
     for ours, theirs in zip(batches(compact), batches(photos), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     whole = fl.open(photos).decoded()
@@ -59,7 +59,7 @@ def test_fast_decoding_works(compact):
         assert np.abs(ours - exact).mean() < 0.5
 
 
-def test_files_come_back_byte_for_byte(photos, compact, tmp_path):
+def test_files_are_restored_byte_for_byte(photos, compact, tmp_path):
     files = [sample["image"] for sample in fl.open(photos)]
     assert [sample["image"] for sample in compact] == files
     fl.convert(compact, tmp_path / "tars", to="webdataset", progress=False)

@@ -132,7 +132,7 @@ def test_requests_go_through_a_proxy(servers: Servers, near: list[bytes]) -> Non
     assert all(b" http://store.invalid/bucket" in line for line in asked)
 
 
-def test_certificates_of_ones_own_are_trusted_when_named(servers: Servers, near: list[bytes], tmp_path: Path) -> None:
+def test_custom_certificates_are_trusted_if_named(servers: Servers, near: list[bytes], tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)

@@ -63,12 +63,12 @@ def packed(tmp_path_factory):
     return fl.pack(rows(40), tmp_path_factory.mktemp("convert") / "p", progress=False)
 
 
-def test_the_targets_are_what_the_contract_says():
+def test_the_targets_are_those_documented():
     assert sorted(_feedline.convert_targets()) == sorted(TARGETS)
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_every_value_comes_back(packed, tmp_path, to):
+def test_every_value_round_trips(packed, tmp_path, to):
     written = fl.convert(packed, place(tmp_path, to), to=to, shard_bytes=20_000, progress=False)
     assert written.format == to
     assert len(written) == len(packed)
@@ -98,7 +98,7 @@ def test_batches_are_the_same_from_every_format(packed, tmp_path, to):
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_workers_and_time_change_no_byte(packed, tmp_path, to):
+def test_the_number_of_workers_and_the_time_change_no_byte(packed, tmp_path, to):
     one, four = place(tmp_path / "one", to), place(tmp_path / "four", to)
     for path, workers in ((one, 1), (four, 4)):
         path.parent.mkdir()
@@ -114,7 +114,7 @@ fl.convert(sys.argv[1], sys.argv[2], to=sys.argv[3], shard_bytes=200_000, worker
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path, to):
+def test_a_conversion_killed_at_any_moment_resumes_to_the_same_bytes(tmp_path, to):
     big = [dict(row, blob=bytes(100_000)) for row in rows(200)]
     source = tmp_path / "source"
     fl.pack(big, source, image="as-is", progress=False)
@@ -144,7 +144,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path, to):
 
 
 @pytest.mark.parametrize("to", ["mds", "litdata", "beton"])
-def test_a_missing_value_is_named_where_a_system_has_none(tmp_path, to):
+def test_a_missing_value_is_an_error_if_the_format_has_none(tmp_path, to):
     lacking = rows(5)
     lacking[3]["word"] = None
     source = fl.pack(lacking, tmp_path / "p", progress=False)
@@ -161,7 +161,7 @@ def test_a_missing_value_stays_missing(tmp_path, to):
     assert [sample["word"] for sample in written] == [row["word"] for row in lacking]
 
 
-def test_half_a_conversion_is_no_data_set(packed, tmp_path):
+def test_an_unfinished_conversion_cannot_be_opened(packed, tmp_path):
     target = tmp_path / "half"
     fl.convert(packed, target, to="webdataset", progress=False)
     (target / ".feedline-convert").mkdir()
@@ -170,7 +170,7 @@ def test_half_a_conversion_is_no_data_set(packed, tmp_path):
         fl.open(target)
 
 
-def test_what_cannot_be_is_refused_beforehand(packed, tmp_path):
+def test_impossible_conversions_are_refused_at_once(packed, tmp_path):
     with pytest.raises(fl.OptionError, match="not one of 'pack'"):
         fl.convert(packed, tmp_path / "x", to="zip")
     (tmp_path / "mine").mkdir()

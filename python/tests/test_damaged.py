@@ -85,7 +85,7 @@ def test_raise_names_the_first(folder):
         run(folder, "raise", 0, 0, shuffle=False, world_size=1)
 
 
-def test_packing_leaves_them_out_and_says_so(folder, tmp_path):
+def test_packing_skips_and_reports_them(folder, tmp_path):
     packed = fl.pack(folder, tmp_path / "pack", on_error="skip", progress=False)
     assert len(packed) == COUNT - len(BAD)
     manifest = (tmp_path / "pack" / "feedline.json").read_text()
@@ -95,7 +95,7 @@ def test_packing_leaves_them_out_and_says_so(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("check", "left"), [("none", 100), ("header", 93), ("decode", 90)])
-def test_how_closely_packing_looks(folder, tmp_path, check, left):
+def test_the_checks_of_packing(folder, tmp_path, check, left):
     packed = fl.pack(folder, tmp_path / "pack", image="as-is", on_error="skip", check=check, progress=False)
     assert len(packed) == left
 
@@ -117,7 +117,7 @@ def test_verify_writes_a_list(folder, tmp_path, kind):
     assert all(row["reason"] for row in rows)
 
 
-def test_numbers_count_alike_after_select(folder):
+def test_sample_numbers_are_consistent_after_select(folder):
     """`errors()` names samples as `batch["index"]` does."""
     chosen = fl.open(folder).select(range(10, 30))
     with fl.Loader(chosen, batch_size=4, on_error="skip", transforms=[T.CenterCrop(8)], output="numpy") as loader:

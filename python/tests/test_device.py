@@ -36,7 +36,7 @@ def knobs(**more: Any) -> dict[str, Any]:
     return {"batch_size": 5, "shuffle": True, "seed": 3, "transforms": OPS, "output": "torch", **more}
 
 
-def test_the_device_gives_what_the_engine_gives(folder: Path, regions: list[Any]) -> None:
+def test_the_device_equals_the_engine(folder: Path, regions: list[Any]) -> None:
     ds = fl.open(folder)
     ours = list(fl.Loader(ds, **knobs()))
     theirs = list(fl.Loader(ds, **knobs(decode="device", device="cpu")))
@@ -111,7 +111,7 @@ def test_bad_samples(tmp_path: Path) -> None:
     assert 2 not in replaced["index"].tolist()
 
 
-def test_what_does_not_go_together_is_refused(folder: Path) -> None:
+def test_conflicting_options_are_refused(folder: Path) -> None:
     ds = fl.open(folder)
     for more, reason in [
         ({"device": None}, "needs device="),
@@ -124,7 +124,7 @@ def test_what_does_not_go_together_is_refused(folder: Path) -> None:
             fl.Loader(ds, **{**knobs(decode="device", device="cpu"), **more})
 
 
-def test_without_nvimagecodec_it_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvimagecodec_the_error_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nvidia.nvimgcodec", None)
     with pytest.raises(fl.Error, match="nvimgcodec"):
         next(iter(fl.Loader(fl.open(folder), **knobs(decode="device", device="cpu"))))

@@ -58,7 +58,7 @@ def test_torchs_samplers_have_an_order_for_every_epoch(data, theirs, ours):
         assert all(index % 2 for index in first + second)
 
 
-def test_a_shuffled_subset_resumes_and_is_shared_out(data):
+def test_a_shuffled_subset_resumes_and_is_split_among_ranks(data):
     knobs = {**PLAIN, "batch_size": 8, "sampler": SubsetRandomSampler(range(0, 100, 2)), "seed": 3}
     with fl.Loader(data, **knobs) as loader, fl.Loader(data, **knobs) as fresh:
         loader.set_epoch(2)
@@ -113,7 +113,7 @@ RANDOM = {**PLAIN, "shuffle": True, "seed": 91}
 
 
 @pytest.mark.usefixtures("attentive")
-def test_a_new_loader_for_each_epoch_is_noticed_once(data):
+def test_a_new_loader_for_each_epoch_is_warned_about_once(data):
     list(fl.Loader(data, **RANDOM))
     with pytest.warns(fl.RepeatedEpochWarning, match=r"epoch 0 .*set_epoch"):
         list(fl.Loader(data, **RANDOM))
@@ -121,7 +121,7 @@ def test_a_new_loader_for_each_epoch_is_noticed_once(data):
 
 
 @pytest.mark.usefixtures("attentive")
-def test_augmentation_repeats_as_well(data):
+def test_repeated_augmentation_is_noticed_too(data):
     crops = {**PLAIN, "decode": "exact", "transforms": {"image": {"a": [T.RandomCrop(8)], "b": [T.CenterCrop(8)]}}}
     list(fl.Loader(data, **crops))
     with pytest.warns(fl.RepeatedEpochWarning):
@@ -129,7 +129,7 @@ def test_augmentation_repeats_as_well(data):
 
 
 @pytest.mark.usefixtures("attentive")
-def test_what_is_meant_is_not_noticed(data):
+def test_intended_repeats_are_not_warned_about(data):
     list(fl.Loader(data, **PLAIN))
     list(fl.Loader(data, **PLAIN))  # validation: nothing is drawn
     first = fl.Loader(data, **RANDOM)
@@ -149,7 +149,7 @@ def test_what_is_meant_is_not_noticed(data):
     list(fl.Loader(data, **{**RANDOM, "seed": 93}))  # a first look at one batch is no epoch
 
 
-def test_a_first_look_begins_an_epoch_and_set_epoch_goes_back(data):
+def test_peeking_starts_an_epoch_and_set_epoch_restarts_it(data):
     with fl.Loader(data, **RANDOM) as loader, fl.Loader(data, **RANDOM) as other:
         look = next(iter(loader))["index"].tolist()
         assert loader.epoch == 1

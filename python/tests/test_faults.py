@@ -41,7 +41,7 @@ def test_raise_names_the_sample(damaged):
             next(iterator)
 
 
-def test_skip_leaves_them_out(damaged):
+def test_skip_leaves_bad_samples_out(damaged):
     with fl.Loader(damaged, batch_size=4, transforms=CROP, on_error="skip") as loader:
         batches = list(loader)
         assert [b["index"].tolist() for b in batches] == [[0, 2, 3], [4, 6, 7], [9, 10, 11]]
@@ -75,13 +75,13 @@ def test_replace_is_the_same_for_any_threads_and_ranks(damaged):
     assert {k: sorted(v) for k, v in split.items()} == {k: sorted(v) for k, v in one.items()}
 
 
-def test_max_errors_ends_it(damaged):
+def test_max_errors_ends_the_epoch(damaged):
     with fl.Loader(damaged, batch_size=4, transforms=CROP, on_error="skip", max_errors=2) as loader:
         with pytest.raises(fl.TooManyBadSamplesError, match="more than 2"):
             list(loader)
 
 
-def test_a_batch_with_nobody_left_raises(damaged):
+def test_a_batch_without_samples_raises(damaged):
     with fl.Loader(damaged, batch_size=1, transforms=CROP, on_error="skip") as loader:
         iterator = iter(loader)
         next(iterator)
@@ -89,7 +89,7 @@ def test_a_batch_with_nobody_left_raises(damaged):
             next(iterator)
 
 
-def test_a_bomb_is_refused_without_memory(tmp_path):
+def test_a_decompression_bomb_is_refused_without_allocating(tmp_path):
     import struct
     import zlib
 
@@ -133,19 +133,19 @@ def test_damaged_packs_are_refused_or_named(folder, tmp_path):
     broken("flipped", flip)
 
 
-def test_missing_and_forbidden_places():
+def test_missing_and_forbidden_paths():
     with pytest.raises(FileNotFoundError, match="/no/such"):
         fl.open("/no/such/place")
     with pytest.raises(fl.OptionError, match="ftp://"):
         fl.open("ftp://host/data")
 
 
-def test_an_empty_folder_says_so(tmp_path):
+def test_an_empty_folder_is_an_error(tmp_path):
     with pytest.raises(fl.DataError, match=str(tmp_path)):
         fl.open(tmp_path)
 
 
-def test_a_file_that_changes_under_us_is_an_error_of_that_sample(tmp_path):
+def test_a_file_that_changes_meanwhile_is_a_bad_sample(tmp_path):
     folder = make_folder(tmp_path / "data")
     dataset = fl.open(folder)
     victim = sorted(folder.rglob("*.jpg"))[2]

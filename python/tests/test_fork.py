@@ -102,7 +102,7 @@ def rows(tmp_path_factory):
 
 
 @pytest.mark.parametrize("to", ["parquet", "pack", "webdataset"])
-def test_children_read_what_was_converted(rows, tmp_path, to):
+def test_children_read_converted_data(rows, tmp_path, to):
     fl.convert(rows, tmp_path / "data", to=to, shard_bytes=3 << 20, progress=False)
     assert forked(tmp_path / "data") == [0] * 12
 
@@ -138,12 +138,12 @@ def test_children_read_through_a_cache(forked_bucket, tmp_path, turn):
     assert forked("s3://bucket/forked", forked_bucket, cache=str(tmp_path)) == [0] * 12
 
 
-def test_children_read_what_the_process_has_in_memory(folder):
+def test_children_read_from_shared_memory(folder):
     assert forked("memory://forked", source=str(folder)) == [0] * 12
 
 
 @pytest.mark.usefixtures("forked_bucket")
-def test_a_child_has_no_lock_of_its_parents_cache(servers: Servers, tmp_path):
+def test_a_child_does_not_hold_its_parents_cache_lock(servers: Servers, tmp_path):
     """A child that was forked in the middle of filling a cache, and lives on, keeps nobody from it."""
     script = f"""
 import os, sys, threading, time
@@ -174,7 +174,7 @@ for pid in children:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_what_the_parent_has_stays_usable(folder):
+def test_the_parents_data_sets_stay_usable(folder):
     ds = fl.open(folder)
     pid = os.fork()
     if pid == 0:

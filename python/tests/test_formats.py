@@ -26,7 +26,7 @@ def tar_of(members):
     return file.getvalue()
 
 
-def test_members_in_no_sample_are_warned_of(tmp_path):
+def test_members_without_a_sample_are_reported(tmp_path):
     (tmp_path / "a.tar").write_bytes(tar_of({"cats/1": b"x", "a.txt": b"y", "b.txt": b"z", "a.cls": b"3"}))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -40,7 +40,7 @@ def test_members_in_no_sample_are_warned_of(tmp_path):
     assert any("no extension" in problem["reason"] for problem in ds.problems)
 
 
-def test_tars_by_tar_itself_keep_every_sample(tmp_path):
+def test_tars_made_by_tar_keep_every_sample(tmp_path):
     """A folder in the order that its disk lists it, hard links, and two tars in one file."""
     if shutil.which("tar") is None:
         pytest.skip("there is no tar here")
@@ -65,7 +65,7 @@ def test_tars_by_tar_itself_keep_every_sample(tmp_path):
     assert len(twice) == 100
 
 
-def test_ordinary_tars_are_opened_in_silence(tmp_path):
+def test_ordinary_tars_are_opened_without_warnings(tmp_path):
     (tmp_path / "a.tar").write_bytes(tar_of({"a.txt": b"y", "a.cls": b"3", "b.txt": b"z"}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -78,7 +78,7 @@ def test_tars_in_xz_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"9" * 10_000, b"{"])
-def test_json_that_python_cannot_read_is_the_samples_fault(tmp_path, text):
+def test_json_that_python_cannot_read_is_a_bad_sample(tmp_path, text):
     (tmp_path / "a.tar").write_bytes(tar_of({"a.json": b"[1]", "b.json": text}))
     ds = fl.open(tmp_path)
     assert ds[0]["json"] == [1]
@@ -93,7 +93,7 @@ def test_json_that_python_cannot_read_is_the_samples_fault(tmp_path, text):
     assert (caught.value.sample, caught.value.field) == (1, "json")
 
 
-def test_units_of_times_are_told():
+def test_units_of_times_are_known():
     ds = fl.open(TESTDATA / "formats/parquet/times.parquet")
     assert ds.units["seconds"] == "timestamp[s]"
     assert ds.units["micros"] == "timestamp[us, tz=UTC]"

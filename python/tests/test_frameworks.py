@@ -74,7 +74,7 @@ def test_batches_can_be_skipped_as_accelerate_does(data, sampler):
         assert loader.state_dict() == plain.state_dict()
 
 
-def test_the_sampler_is_what_it_says(data):
+def test_the_sampler_attribute_matches_the_order(data):
     with fl.Loader(data, **KNOBS) as loader:
         assert isinstance(loader.sampler, SequentialSampler)
         assert list(loader.sampler) == list(range(60))
@@ -104,7 +104,7 @@ def test_passes_of_dataloader_workers_are_epochs_of_their_own(data, persistent):
         assert numbers(around) == passes[1]
 
 
-def test_where_workers_made_the_batches_a_state_is_refused(data):
+def test_a_state_is_refused_if_workers_made_the_batches(data):
     with fl.Loader(data, shuffle=True, **KNOBS) as loader:
         shim = as_iterable(loader)
         assert loader.state_dict()["epoch"] == shim.state_dict()["epoch"] == 0
@@ -121,7 +121,7 @@ def test_where_workers_made_the_batches_a_state_is_refused(data):
 
 @pytest.mark.parametrize("sampler", [None, samplers.Buckets()])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_every_worker_can_be_asked_where_it_is(data, monkeypatch, workers, sampler):
+def test_every_worker_reports_its_position(data, monkeypatch, workers, sampler):
     """What torchdata's `StatefulDataLoader` does in each of its workers."""
     with fl.Loader(data, sampler=sampler, **KNOBS) as loader:
         for worker in range(workers):
@@ -179,7 +179,7 @@ def test_a_loader_in_dataloader_workers_must_know_its_part(data):
     assert len(numbers(one)) == 8
 
 
-def test_batches_are_not_dealt_out_to_ranks_a_second_time(data, monkeypatch):
+def test_batches_are_not_split_among_ranks_twice(data, monkeypatch):
     """Accelerate's dispatcher, by what it leaves to be seen."""
     import sys
     import types

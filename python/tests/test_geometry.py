@@ -259,7 +259,7 @@ def compared(name: str) -> tuple[int, int, int, float]:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_masks_and_boxes_are_torchvisions(name: str) -> None:
+def test_masks_and_boxes_equal_torchvisions(name: str) -> None:
     pixels, ties, different, box = compared(name)
     print(f"{name}: {pixels} pixels, {ties} ties, {different} of them decided otherwise, boxes within {box:.3f} px")
     assert different <= ties

@@ -165,7 +165,7 @@ def test_revisions_patterns_and_single_files(shards, monkeypatch):
             fl.open("hf://models/x")
 
 
-def test_the_token_is_where_the_hubs_library_has_it(shards, monkeypatch, tmp_path):
+def test_the_token_is_found_where_huggingface_hub_stores_it(shards, monkeypatch, tmp_path):
     with hub({COMMITS["main"]: shards}, token="secret") as server:
         monkeypatch.setenv("HF_ENDPOINT", server.address)
         with pytest.raises(fl.AccessError, match="HF_TOKEN"):
@@ -190,7 +190,7 @@ def command(*arguments, **environment):
     )
 
 
-def test_the_command_takes_them_too(shards, tmp_path):
+def test_the_command_reads_from_the_hub(shards, tmp_path):
     """Looked at, packed, and refused in the command's own words; the token is shown nowhere."""
     with hub({COMMITS["main"]: shards}, token="s3cr3t") as server:
         found = {"HF_ENDPOINT": server.address, "HF_TOKEN": "s3cr3t"}

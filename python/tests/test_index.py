@@ -103,7 +103,7 @@ def test_a_file_replaced_by_another_of_the_same_size_and_time(photos):
     assert same(epochs(dataset), epochs(dataset, index="off"))
 
 
-def test_damaged_and_truncated_files_are_ignored_and_made_again(photos, tmp_path):
+def test_damaged_and_truncated_files_are_ignored_and_rebuilt(photos, tmp_path):
     dataset = fl.open(photos)
     plain = epochs(dataset, index="off")
     epochs(dataset, index="build")
@@ -134,7 +134,7 @@ def test_a_cache_that_cannot_be_written_changes_nothing(photos, tmp_path, monkey
     assert not stored(tmp_path)
 
 
-def test_files_are_only_for_their_owner(photos, tmp_path):
+def test_index_files_are_private(photos, tmp_path):
     epochs(fl.open(photos), index="build")
     for file in stored(tmp_path):
         assert file.stat().st_mode & 0o777 == 0o600
@@ -154,7 +154,7 @@ with fl.Loader(sys.argv[1], rank=int(sys.argv[2]), world_size=2, index="build", 
 """
 
 
-def test_several_processes_share_what_they_find(photos):
+def test_several_processes_share_an_index(photos):
     ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(photos), str(rank)]) for rank in range(2)]
     assert [rank.wait() for rank in ranks] == [0, 0]
     dataset = fl.open(photos)

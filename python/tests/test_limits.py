@@ -193,7 +193,7 @@ def test_impossible_batches_are_refused_at_once(folder):
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
 @pytest.mark.parametrize("transforms", ["[T.CenterCrop(3000)]", "[T.Resize(3000)]"])
-def test_no_memory_is_a_memory_error(folder, transforms, on_error):
+def test_a_failed_allocation_is_a_memory_error(folder, transforms, on_error):
     script = """
 folder, transforms, on_error = sys.argv[1:]
 knobs = {"batch_size": 12, "output": "numpy", "num_workers": 2, "on_error": on_error}

@@ -62,7 +62,7 @@ def test_each_iteration_is_the_next_epoch(many):
         assert indices(loader) == first
 
 
-def test_threads_do_not_change_a_byte(many):
+def test_the_number_of_threads_changes_no_byte(many):
     results = []
     for threads in (1, 2, 7):
         with fl.Loader(
@@ -97,7 +97,7 @@ def test_rank_is_found_in_the_environment(many, monkeypatch):
         assert indices(loader) == [list(range(75, 150))]
 
 
-def test_undecoded_bytes_are_the_files(folder, tmp_path):
+def test_undecoded_bytes_equal_the_files(folder, tmp_path):
     files = sorted(folder.rglob("*.jpg"))
     for dataset in (fl.open(folder), fl.pack(folder, tmp_path / "p", progress=False)):
         with fl.Loader(dataset, batch_size=6, decode="none", output="numpy") as loader:
@@ -254,7 +254,7 @@ def test_ragged_pad_and_list(folder):
     assert batch["path"][0].endswith("000.jpg")
 
 
-def test_stats_tell_where_the_time_goes(many):
+def test_stats_show_where_the_time_goes(many):
     with fl.Loader(many, batch_size=16, transforms=CROP) as loader:
         list(loader)
         stats = loader.stats()
@@ -274,7 +274,7 @@ def test_options_object(folder):
         assert len(loader) == 1
 
 
-def test_a_dot_in_a_fields_name_does_not_make_it_a_view(tmp_path):
+def test_a_field_name_with_a_dot_is_not_a_view(tmp_path):
     rows = [{"scores.npy": np.arange(3) + number, "a.b": number} for number in range(4)]
     ds = fl.pack(rows, tmp_path / "dots", progress=False)
     with fl.Loader(ds, batch_size=4, output="numpy", collate={"scores.npy": "stack"}) as loader:

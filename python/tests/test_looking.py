@@ -132,7 +132,7 @@ def test_slow_functions_are_named(folder):
     assert "map=" in stats["bottleneck"]
 
 
-def test_stats_count_what_there_is(many):
+def test_stats_count_batches_samples_and_bytes(many):
     with fl.Loader(many, batch_size=10, output="numpy", transforms=[T.CenterCrop(16)]) as loader:
         assert loader.stats()["bound"] == "nothing"
         stats = consume(loader)
@@ -266,7 +266,7 @@ def test_a_trace_has_every_sample(many, tmp_path):
         assert event["ph"] != "X" or event["dur"] >= 0
 
 
-def test_a_trace_of_what_is_over_has_the_last_samples(folder, tmp_path):
+def test_a_trace_of_a_finished_epoch_has_the_last_samples(folder, tmp_path):
     with fl.Loader(folder, batch_size=4, output="numpy") as loader:
         list(loader)
         with loader.trace(tmp_path / "trace.json"):
@@ -312,7 +312,7 @@ def test_the_disk_cache_is_counted(folder, tmp_path):
     assert stats["stored"]["cached"]
 
 
-def test_batches_look_like_something(folder, tmp_path):
+def test_batches_can_be_drawn(folder, tmp_path):
     (tmp_path / "<b>x").mkdir()
     with fl.Loader(
         folder, batch_size=4, output="numpy", transforms=[T.CenterCrop(32), T.Normalize.imagenet()]

@@ -261,7 +261,7 @@ def all_kinds(sample):
     }
 
 
-def test_results_become_what_they_are(tiny):
+def test_results_become_columns_of_their_type(tiny):
     """Numbers and arrays stack or are ragged, text and everything else is a list."""
     for output in ("numpy", "torch"):
         batch = everything(tiny, map=all_kinds, fields=["label"], output=output, memory_format="channels_last")[0]
@@ -384,7 +384,7 @@ def halved(image):
     return image / 2
 
 
-def test_what_transforms_cannot_take_is_a_bad_sample(tiny):
+def test_a_result_that_transforms_cannot_take_is_a_bad_sample(tiny):
     with pytest.raises(fl.SampleError, match="take 8-bit images, not float64") as caught:
         everything(tiny, transforms=[T.Python(halved), CROP])
     assert (caught.value.stage, caught.value.sample, caught.value.field) == ("transform", 0, "image")
@@ -422,7 +422,7 @@ def prints(sample):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_what_functions_print_is_seen_once(tiny, context, capfd):
+def test_output_of_functions_is_printed_once(tiny, context, capfd):
     print("before")
     # One worker: the file that stands for the terminal here is not made for several writers.
     everything(tiny, map=prints, fields=["label"], multiprocessing_context=context, num_workers=1)
@@ -444,7 +444,7 @@ def test_map_of_views(tiny):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_global_random_numbers_are_the_samples_own(tiny, context):
+def test_global_random_numbers_are_seeded_per_sample(tiny, context):
     knobs = {"map": global_noise, "fields": ["label"], "multiprocessing_context": context}
     one = by_sample(everything(tiny, num_workers=1, **knobs), "drawn")
     two = by_sample(everything(tiny, num_workers=2, batch_size=7, shuffle=True, **knobs), "drawn")
@@ -452,7 +452,7 @@ def test_global_random_numbers_are_the_samples_own(tiny, context):
     assert len({v.tobytes() for v in one.values()}) == 24
 
 
-def test_states_tell_parameters_apart(tiny):
+def test_states_with_different_parameters_differ(tiny):
     def state(function):
         with fl.Loader(tiny, transforms=[CROP, T.Python(function)], multiprocessing_context="fork") as loader:
             return loader.state_dict()
@@ -540,7 +540,7 @@ def test_a_function_that_raises_is_a_bad_sample(tiny):
         everything(tiny, on_error="skip", max_errors=1, **knobs)
 
 
-def test_replace_takes_deterministic_substitutes(tiny):
+def test_substitutes_are_deterministic(tiny):
     knobs = {"map": fails_on_seven, "transforms": [CROP], "on_error": "replace"}
     with fl.Loader(tiny, **BYTES, batch_size=8, **knobs) as loader:
         batches = list(loader)
@@ -596,7 +596,7 @@ def always_fails(_):
     raise ValueError("never")
 
 
-def test_a_batch_with_nobody_left(tiny):
+def test_a_batch_without_samples(tiny):
     for policy in ("skip", "replace"):
         with pytest.raises(fl.TooManyBadSamplesError, match="never"):
             everything(tiny, map=always_fails, on_error=policy, max_errors=10**6, fields=["label"])
@@ -671,7 +671,7 @@ def fails_on_none(sample):
     return sample
 
 
-def test_a_sample_that_kills_its_workers_again_and_again_is_named(tiny):
+def test_a_sample_that_kills_its_workers_repeatedly_is_named(tiny):
     knobs = {"map": kills_at_six, "fields": ["label"], "batch_size": 8}
     with pytest.raises(fl.SampleError, match=r"sample 6.*ended its worker process 3 times \(SIGKILL") as caught:
         everything(tiny, **knobs)
@@ -777,7 +777,7 @@ def doubled(batch):
     return {"index": batch["index"], "image": batch["image"] * 2, "thread": threading.current_thread().name}
 
 
-def test_batch_map_gets_the_users_own_tensors(tiny):
+def test_batch_map_gets_batches_as_the_user_does(tiny):
     torch = pytest.importorskip("torch")
     knobs = {"transforms": [CROP], "dtype": "float32", "output": "torch"}
     plain = everything(tiny, **knobs)
@@ -895,7 +895,7 @@ def test_close_ends_all_workers_promptly(tiny, context):
     assert set(os.listdir("/dev/shm")) <= memory
 
 
-def test_dropping_everything_ends_everything(tiny):
+def test_dropping_the_loader_ends_all_workers(tiny):
     before, threads = set(children(os.getpid())), threading.active_count()
     loader = fl.Loader(tiny, **BYTES, batch_size=4, map=fails_on_none, batch_map=identity)
     for _ in loader:

@@ -20,7 +20,7 @@ def rss():
 
 
 @pytest.mark.parametrize("output", ["torch", "numpy", "jax"])
-def test_kept_batches_stay_right(many, output):
+def test_batches_that_are_kept_do_not_change(many, output):
     knobs = {"batch_size": 8, "transforms": CROP, "shuffle": True, "output": output}
     with fl.Loader(many, **knobs) as loader:
         kept = list(loader)
@@ -52,7 +52,7 @@ def test_writing_into_a_batch_is_allowed(many):
         batch["label"] += 1
 
 
-def test_memory_is_used_again(many):
+def test_memory_is_reused(many):
     with fl.Loader(many, batch_size=8, transforms=CROP, output="numpy") as loader:
         for _ in range(5):
             for batch in loader:

@@ -37,7 +37,7 @@ def test_a_cached_mix_is_a_mix(parts, tmp_path):
     assert mixed.copy_status is None
 
 
-def test_a_mix_behind_a_disk_cache_is_a_mix(servers, tmp_path):
+def test_a_mix_with_a_disk_cache_is_a_mix(servers, tmp_path):
     ds = fl.open("s3://bucket/animals", storage_options=servers.options)
     mixed = fl.mix([(ds.select(range(4)), 3), (ds.select(range(4, 12)), 1)], epoch_samples=16)
     with fl.Loader(mixed, batch_size=16, cache_dir=tmp_path / "cache", **PLAIN) as loader:
@@ -45,7 +45,7 @@ def test_a_mix_behind_a_disk_cache_is_a_mix(servers, tmp_path):
         assert int((next(iter(loader))["index"] < 4).sum()) == 12
 
 
-def test_what_would_undo_a_mix_is_refused(parts, tmp_path):
+def test_operations_that_would_undo_a_mix_are_refused(parts, tmp_path):
     mixed = fl.mix([(parts[0], 0.75), (parts[1], 0.25)], epoch_samples=80)
     with pytest.raises(fl.OptionError, match=r"select: .*\nhint: select from each data set, then mix"):
         mixed.select([0, 1])
@@ -57,7 +57,7 @@ def test_what_would_undo_a_mix_is_refused(parts, tmp_path):
         fl.convert(mixed, tmp_path / "tars", to="webdataset", progress=False)
 
 
-def test_a_mix_in_a_mix_is_taken_apart(parts):
+def test_nested_mixes_are_flattened(parts):
     small, large = parts
     inner = fl.mix([(small, 1), (large, 3)])
     outer = fl.mix([(small, 1), (inner, 1)], epoch_samples=80)
@@ -73,7 +73,7 @@ def batches(loader):
 
 
 @pytest.mark.parametrize("taken", [0, 1, 9, 10])
-def test_weights_set_within_an_epoch_leave_it_as_it_is(parts, taken):
+def test_weights_set_within_an_epoch_do_not_change_it(parts, taken):
     """The state carries the weights of the running epoch and those to come."""
     mixed = fl.mix([(parts[0], 0.75), (parts[1], 0.25)], epoch_samples=80)
     with fl.Loader(mixed, batch_size=8, **PLAIN) as loader:
@@ -94,7 +94,7 @@ def test_weights_set_within_an_epoch_leave_it_as_it_is(parts, taken):
             assert [batches(other) for _ in expected] == expected
 
 
-def test_weights_set_before_an_epoch_come_back_with_the_state(parts):
+def test_weights_set_before_an_epoch_are_part_of_the_state(parts):
     mixed = fl.mix([(parts[0], 0.75), (parts[1], 0.25)], epoch_samples=80)
     with fl.Loader(mixed, batch_size=8, **PLAIN) as loader, fl.Loader(mixed, batch_size=8, **PLAIN) as fresh:
         loader.set_weights([0.5, 0.5])

@@ -97,7 +97,7 @@ def test_params_replay_what_the_loader_did(pack: Any) -> None:
             assert np.allclose(boxes, batch["boxes"][row], atol=1e-5)
 
 
-def test_targets_come_for_every_view(pack: Any) -> None:
+def test_every_view_has_its_targets(pack: Any) -> None:
     views = {"big": [T.RandomResizedCrop(32)], "small": [T.RandomResizedCrop(16)]}
     targets = {"mask": T.Mask(), "boxes": T.Boxes(labels="ids")}
     batch = batches(pack, transforms={"image": views}, targets=targets, fields=["image", "mask", "boxes", "ids"])[0]
@@ -231,7 +231,7 @@ def test_cutmix_shows_boxes_of_neighbours(pack: Any) -> None:
                 assert np.isclose(batch["label"][row][label], 1 - area / 1024, atol=0.02)
 
 
-def test_distributions_are_torchvisions() -> None:
+def test_distributions_equal_torchvisions() -> None:
     """The mean and spread of the shares that torchvision's MixUp and CutMix draw."""
     torch.manual_seed(0)
     images, labels = torch.rand(2, 3, 32, 32), torch.tensor([0, 1])
@@ -249,7 +249,7 @@ def test_distributions_are_torchvisions() -> None:
         assert abs(found.std() - expected.std()) < 0.03
 
 
-def test_labels_as_shares(pack: Any) -> None:
+def test_labels_become_probabilities(pack: Any) -> None:
     hot = np.concatenate([batch["label"] for batch in batches(pack, batch_transforms=[T.OneHot(CLASSES)])])
     assert (np.sort(hot, 1)[:, -1] == 1).all()
     assert (hot.sum(1) == 1).all()
@@ -344,7 +344,7 @@ def test_what_cannot_be_mixed_is_refused(pack: Any) -> None:
         T.MixUp(1.0)
 
 
-def test_repeats_have_draws_of_their_own(pack: Any) -> None:
+def test_repeats_have_their_own_draws(pack: Any) -> None:
     made = batches(pack, repeats=3, batch_size=6)
     index = np.concatenate([batch["index"] for batch in made])
     images = np.concatenate([batch["image"] for batch in made])

@@ -399,7 +399,7 @@ def partly_bad(tmp_path_factory):
 
 
 @pytest.mark.parametrize("block", range(5))
-def test_bad_samples_are_left_out_or_replaced_as_in_the_model(partly_bad, block):
+def test_bad_samples_are_skipped_or_replaced_as_in_the_model(partly_bad, block):
     for number in range(FIRST + block, FIRST + CASES // 3, 5):
         walk = BadWalk(partly_bad, number)
         try:

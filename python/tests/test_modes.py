@@ -39,7 +39,7 @@ def loaded(data, folder, **knobs):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP", "TIFF"])
-def test_palette_indices_stay(tmp_path, kind):
+def test_palette_indices_are_kept(tmp_path, kind):
     image = classes()
     found = loaded(saved(image, kind), tmp_path, mode="index")
     assert found.dtype == np.int64
@@ -74,7 +74,7 @@ def test_floats(tmp_path):
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "F", "RGB"])
 @pytest.mark.parametrize("stored", ["1", "L", "LA", "P", "RGB", "RGBA"])
-def test_modes_are_pillows_conversions(tmp_path, stored, mode):
+def test_modes_equal_pillows_conversions(tmp_path, stored, mode):
     image = Image.fromarray(picture(3, 23, 31)).convert("RGBA")
     image.putalpha(Image.fromarray(RNG.integers(0, 256, (31, 23), dtype=np.uint8)))
     data = saved(image.convert(stored))
@@ -127,7 +127,7 @@ def test_bands(tmp_path, channels, dtype):
     np.testing.assert_array_equal(crop, np.moveaxis(values[5:13, 6:16], 2, 0)[:, ::-1])
 
 
-def test_what_cannot_be_is_refused(tmp_path):
+def test_impossible_settings_are_refused(tmp_path):
     colours = saved(Image.fromarray(picture(1, 8, 8)))
     with pytest.raises(fl.SampleError, match="3 channels are not class indices"):
         loaded(colours, tmp_path / "a", mode="index")

@@ -32,12 +32,12 @@ def executed(name, place):
     return book
 
 
-def test_there_are_no_others():
+def test_every_notebook_is_tested():
     assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_are_not_kept(name):
+def test_notebooks_are_stored_without_outputs(name):
     book = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     nbformat.validate(book)
     for cell in book.cells:

@@ -39,7 +39,7 @@ def test_paths_are_resolved_when_opened(folder, tmp_path, monkeypatch):
         assert len(next(iter(loader))["index"]) == 12
 
 
-def test_names_that_cannot_be_are_refused():
+def test_impossible_names_are_refused():
     with pytest.raises(fl.OptionError, match="uri: .* is not UTF-8"):
         fl.open(b"/tmp/\xff")
     with pytest.raises(fl.OptionError, match="uri: a int cannot be opened"):
@@ -68,7 +68,7 @@ def test_slices_columns_masks(folder):
         ds.select([True, False, True])
 
 
-def test_split_is_a_partition_that_does_not_change(folder):
+def test_split_is_a_stable_partition(folder):
     ds = fl.open(folder)
     train, test = ds.split(0.75, seed=0)
     assert (len(train), len(test)) == (9, 3)
@@ -172,7 +172,7 @@ def test_tables(folder, table):
     assert renamed.schema == {"picture": "image", "y": "int"}
 
 
-def test_tables_with_mistakes(folder, table):
+def test_faulty_tables(folder, table):
     with pytest.raises(fl.DataError, match="(?s)none of the 12 files.*root="):
         fl.open(table)
     missing = table.with_name("missing.csv")
@@ -273,7 +273,7 @@ def test_several_folders_packs_and_tables_are_joined_by_class_name(folder, table
         fl.concat([fl.open(folder), fl.open(other)])
 
 
-def test_another_process_elsewhere_reads_the_same(folder, table, tmp_path):
+def test_another_process_in_another_folder_reads_the_same(folder, table, tmp_path):
     """As Ray's workers do: pickled here, opened there, from another folder."""
     sets = [
         fl.open(table, root=folder),
@@ -315,7 +315,7 @@ def test_a_zip_and_a_table_in_a_bucket(servers, tmp_path):
     (servers.folder / "bucket" / "animals" / "train.csv").unlink()
 
 
-def test_settings_that_a_format_cannot_heed_are_refused(folder, tmp_path):
+def test_settings_that_a_format_does_not_have_are_refused(folder, tmp_path):
     fl.pack(folder, tmp_path / "pack", progress=False)
     fl.convert(folder, tmp_path / "mds", to="mds", progress=False)
     np.save(tmp_path / "x.npy", np.zeros((5, 8), np.uint8))

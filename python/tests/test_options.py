@@ -746,7 +746,7 @@ def test_max_pixels(tiny):
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_knobs_of_others_are_refused_with_the_reason(tiny, name):
+def test_knobs_of_other_loaders_are_refused_with_the_reason(tiny, name):
     for make in (lambda: fl.Loader(tiny, **{name: 1}), lambda: fl.LoaderOptions(**{name: 1})):
         with pytest.raises(fl.OptionError, match=name) as caught:
             make()
@@ -791,7 +791,7 @@ def test_presets(tiny):
             assert list(fl.Loader(tiny, options=preset))
 
 
-def test_a_loader_is_where_a_dataloader_is(tiny):
+def test_a_loader_can_stand_in_for_a_dataloader(tiny):
     """`len`, `iter`, nested loops, threads, pickling."""
     loader = fl.Loader(tiny, batch_size=7, output="numpy", decode="none", num_workers=1)
     assert len(loader) == len(list(loader)) == 3

@@ -228,7 +228,7 @@ def test_dataloader_workers_over_several_epochs(tiny, persistent):
         assert [b["index"].tolist() for b in loader] == [b["index"].tolist() for b in plain], epoch
 
 
-def test_direct_crops_are_distributed_as_torchvisions(tmp_path):
+def test_direct_crops_have_torchvisions_distribution(tmp_path):
     """`method="direct"` and torchvision's rejection: the same areas, ratios and places where everything fits."""
     import torch
     from torchvision.transforms import v2

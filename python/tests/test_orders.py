@@ -44,7 +44,7 @@ def test_mosaic_shuffles_as_streaming_does(method, expected):
     assert order.shuffled(1).tolist() == [int(number) for number in expected.split()]
 
 
-def test_mosaic_deals_out_as_streaming_does():
+def test_mosaic_partitions_as_streaming_does():
     order = samplers.Mosaic([18], num_canonical_nodes=2, shuffle=False)
     first, second = order.ranks(0, Split(18, 3, 2, False))
     assert first.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -107,7 +107,7 @@ def test_a_bare_random_sampler_is_followed(ds):
     assert epochs_of(ds, 3, batch_size=5, sampler=samplers.TorchRandom(seed=11, loader=False)) == theirs
 
 
-def test_without_torch_the_same_numbers_come(monkeypatch):
+def test_the_same_numbers_without_torch(monkeypatch):
     orders = [samplers.TorchRandom(seed=2**33 + 5), samplers.TorchRandom(5, loader=False), samplers.TorchDistributed(7)]
     split = Split(1000, 8, 1, False)
     with_torch = [order.ranks(2, split)[0].tolist() for order in orders]
@@ -143,7 +143,7 @@ def beton(where, pages, page_size=1 << 21):
     return where
 
 
-def test_quasi_random_is_ffcvs(tmp_path):
+def test_quasi_random_equals_ffcv(tmp_path):
     # What FFCV 1.0.2 gave for seed 5, batch size 1, epochs 0 and 1, on pages with these samples.
     order = samplers.FfcvQuasiRandom.of(beton(tmp_path / "a.beton", [range(5), range(5, 8), range(8, 12)]), seed=5)
     assert order.pages == [[], [0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11]]
@@ -151,7 +151,7 @@ def test_quasi_random_is_ffcvs(tmp_path):
     assert [order.ranks(epoch, split)[0].tolist() for epoch in range(2)] == QUASI_RANDOM
 
 
-def test_quasi_random_keeps_to_its_buffer():
+def test_quasi_random_stays_within_its_buffer():
     pages = [range(10 * page, 10 * page + 10) for page in range(30)]
     order = samplers.FfcvQuasiRandom(pages, seed=1).ranks(4, Split(300, 2, 1, False))[0]
     assert sorted(order.tolist()) == list(range(300))
@@ -160,7 +160,7 @@ def test_quasi_random_keeps_to_its_buffer():
     assert max(open_at_once) == 4  # twice the batch size
 
 
-def test_quasi_random_says_what_it_cannot(tmp_path):
+def test_quasi_random_refuses_what_it_cannot_do(tmp_path):
     (tmp_path / "no.beton").write_bytes(b"\x01" * 64)
     with pytest.raises(fl.DataError, match="not a .beton file of version 2"):
         samplers.FfcvQuasiRandom.of(tmp_path / "no.beton")
@@ -192,7 +192,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: type(order).__name__)
-def test_any_batch_can_be_gone_on_from(ds, order):
+def test_any_batch_can_be_resumed_from(ds, order):
     knobs = {"batch_size": 3, "sampler": order, "drop_last": True, "decode": "none", "output": "numpy"}
     for rank in range(2):
         whole = epochs_of(ds, 3, batch_size=3, sampler=order, drop_last=True, rank=rank, world_size=2)
@@ -220,7 +220,7 @@ def test_global_batches_do_not_depend_on_the_ranks(ds, order):
     assert global_batches(1) == global_batches(2) == global_batches(3)
 
 
-def test_a_state_tells_orders_apart(ds):
+def test_states_of_different_orders_differ(ds):
     knobs = {"batch_size": 4, "decode": "none"}
     with fl.Loader(ds, sampler=samplers.Slipstream(seed=1), **knobs) as loader:
         state = loader.state_dict()
@@ -234,7 +234,7 @@ def test_a_state_tells_orders_apart(ds):
             other.load_state_dict(state)
 
 
-def test_what_cannot_be_is_refused(ds):
+def test_impossible_settings_are_refused(ds):
     cases = [
         ({"sampler": samplers.Mosaic([36])}, "the shards have 36 samples, the data set 37"),
         ({"sampler": samplers.LitData([36])}, "the chunks have 36 samples, the data set 37"),
@@ -255,7 +255,7 @@ def test_what_cannot_be_is_refused(ds):
         samplers.Mosaic([9], method="py1s").ranks(0, Split(9, 1, 1, False))
 
 
-def test_an_order_of_ones_own_is_checked(ds):
+def test_custom_orders_are_checked(ds):
     class Odd:
         def __init__(self, lists):
             self.lists = lists
@@ -275,7 +275,7 @@ def test_an_order_of_ones_own_is_checked(ds):
             fl.Loader(ds, sampler=Odd([wrong]), decode="none")
 
 
-def test_indexes_are_read_where_they_lie(tmp_path):
+def test_indexes_are_read_from_folder_or_file(tmp_path):
     (tmp_path / "index.json").write_text('{"version": 2, "shards": [{"samples": 3}, {"samples": 4}]}')
     assert samplers.Mosaic.of(tmp_path, nodes=2).shards == (3, 4)
     with pytest.raises(fl.DataError, match="not an index of LitData"):

@@ -55,7 +55,7 @@ SCHEMA = {"id": "int", "text": "text", "data": "bytes"}
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, -1.0])
 @pytest.mark.parametrize("to", ["pack", "beton", "mds", "litdata"])
-def test_files_cut_in_place_are_errors(rows, tmp_path, to, keep):
+def test_files_truncated_in_place_are_errors(rows, tmp_path, to, keep):
     path = tmp_path / ("data.beton" if to == "beton" else "data")
     fl.convert(rows, path, to=to, progress=False)
     done = subprocess.run(

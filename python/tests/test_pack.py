@@ -24,7 +24,7 @@ def same(a, b):
     return names == sorted(p.name for p in b.iterdir()) and all(filecmp.cmp(a / n, b / n, shallow=False) for n in names)
 
 
-def test_a_pack_is_its_source(folder, tmp_path):
+def test_a_pack_equals_its_source(folder, tmp_path):
     source = fl.open(folder)
     packed = fl.pack(folder, tmp_path / "p", progress=False)
     assert (packed.classes, len(packed), packed.schema) == (source.classes, len(source), source.schema)
@@ -157,7 +157,7 @@ def test_bad_samples_at_packing(folder, tmp_path):
     assert len(packed) == 11
 
 
-def test_raw_pixels_and_smaller_pictures(folder, tmp_path):
+def test_raw_pixels_and_smaller_images(folder, tmp_path):
     source = fl.open(folder).decoded()
     rgb = fl.pack(folder, tmp_path / "rgb", image="rgb", progress=False).decoded()
     for index in range(len(source)):
@@ -166,7 +166,7 @@ def test_raw_pixels_and_smaller_pictures(folder, tmp_path):
     assert all(min(small[i]["image"].shape[:2]) == 32 for i in range(len(small)))
 
 
-def test_progressive_pictures_can_be_rewritten_without_loss(tmp_path):
+def test_progressive_images_can_be_rewritten_without_loss(tmp_path):
     data = encode(picture(1, 200, 150), "JPEG", quality=90, progressive=True)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jpg").write_bytes(data)
@@ -178,7 +178,7 @@ def test_progressive_pictures_can_be_rewritten_without_loss(tmp_path):
 
 
 @pytest.mark.parametrize("image", ["jpeg", "dct", "yuv420", "rgb", "as-is"])
-def test_every_encoding_loads_the_same_pictures(folder, tmp_path, image):
+def test_every_encoding_loads_the_same_images(folder, tmp_path, image):
     packed = fl.pack(folder, tmp_path / "p", image=image, progress=False)
     recipe = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]
     knobs = {"batch_size": 12, "transforms": recipe, "dtype": "uint8", "output": "numpy"}
@@ -194,7 +194,7 @@ def test_every_encoding_loads_the_same_pictures(folder, tmp_path, image):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
-def test_a_full_disk_is_an_error_and_can_be_gone_on_from(many, tmp_path):
+def test_a_full_disk_is_an_error_and_packing_can_be_resumed(many, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(

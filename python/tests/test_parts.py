@@ -37,7 +37,7 @@ def alone(many, tmp_path_factory):
     return folder
 
 
-def test_a_plan_is_small_and_travels(many, alone, tmp_path):
+def test_a_plan_is_small_and_can_be_pickled(many, alone, tmp_path):
     plan = fl.pack_plan(many, tmp_path / "p", part_bytes=PART)
     assert plan.parts > 20
     sent = pickle.dumps(plan)
@@ -58,7 +58,7 @@ def test_a_plan_is_small_and_travels(many, alone, tmp_path):
         fl.pack_plan(iter([{"a": 1}]), tmp_path / "r")
 
 
-def test_tasks_out_of_order_and_twice(many, alone, tmp_path):
+def test_tasks_out_of_order_and_repeated(many, alone, tmp_path):
     """As a SLURM array does: nobody plans beforehand, some tasks run twice, the last step is by itself."""
     target = tmp_path / "p"
     early = cli("pack", many, target, "--part-bytes", PART, "--commit")
@@ -88,7 +88,7 @@ def test_tasks_out_of_order_and_twice(many, alone, tmp_path):
         (["--part", "0", "--of", "2", "--overwrite"], "removes nothing"),
     ],
 )
-def test_tasks_that_cannot_be(many, tmp_path, arguments, said):
+def test_impossible_tasks_are_refused(many, tmp_path, arguments, said):
     run = cli("pack", many, tmp_path / "p", *arguments)
     assert run.returncode == 2
     assert said in run.stderr

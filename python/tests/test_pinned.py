@@ -91,7 +91,7 @@ def test_memory_of_ragged_columns_and_every_type(allocator: Allocator) -> None:
     assert all(tensor.dtype == torch.int64 and tensor.ndim == 1 for tensor in allocator.copied)
 
 
-def test_memory_goes_back_when_the_last_tensor_is_dropped(folder: Path, allocator: Allocator) -> None:
+def test_memory_is_returned_when_the_last_tensor_is_dropped(folder: Path, allocator: Allocator) -> None:
     """Nothing is reused behind the allocator's back, and nothing is kept."""
     loader = fl.Loader(fl.open(folder), **knobs(pin_memory=True))
     kept = next(iter(loader))["image"]
@@ -127,7 +127,7 @@ def test_resume_and_functions(folder: Path, allocator: Allocator) -> None:
     assert len(allocator.copied) > 0
 
 
-def test_no_memory_is_an_error_with_its_reason(folder: Path, allocator: Allocator) -> None:
+def test_a_failed_allocation_is_an_error_with_its_reason(folder: Path, allocator: Allocator) -> None:
     allocator.fails = True
     with pytest.raises(MemoryError, match="no more pages can be locked"):
         next(iter(fl.Loader(fl.open(folder), **knobs(pin_memory=True))))

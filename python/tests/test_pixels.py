@@ -72,7 +72,7 @@ def test_progressive_jpegs_equal_pillow(tmp_path):
     ours_is_theirs(crops, files, v2.CenterCrop((20, 33)), levels=0)
 
 
-def test_cut_progressive_jpegs_equal_pillow(tmp_path, monkeypatch):
+def test_truncated_progressive_jpegs_equal_pillow(tmp_path, monkeypatch):
     whole = encode(picture(3, 120, 90), "JPEG", quality=80, progressive=True)
     scans = [at for at in range(len(whole)) if whole[at : at + 2] == b"\xff\xda"]
     # Inside the data of a scan: 14 bytes after its marker at the latest.
@@ -171,7 +171,7 @@ def test_geometry_equals_torchvision(tmp_path, ours, theirs):
     ours_is_theirs(load(tmp_path, files, ours, dtype="uint8"), files, v2.Compose(theirs))
 
 
-def test_two_resizes_go_through_bytes_as_pil_does(tmp_path):
+def test_two_resizes_round_to_bytes_between_as_pil_does(tmp_path):
     files = jpegs()[2:]
     ours = [T.Resize((90, 120)), T.CenterCrop(80), T.Resize((40, 40))]
     theirs = v2.Compose([v2.Resize((90, 120)), v2.CenterCrop(80), v2.Resize((40, 40))])
@@ -235,7 +235,7 @@ def test_fast_decoding_stays_close(tmp_path):
     assert 0 < difference.max() <= 4
 
 
-def test_views_of_one_picture(tmp_path):
+def test_views_of_one_image(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     for number, (_, data) in enumerate(jpegs()[2:6]):

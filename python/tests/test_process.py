@@ -42,7 +42,7 @@ def test_a_loader_works_in_a_child(folder, method):
     loader.close()
 
 
-def test_an_iteration_begun_before_a_fork_says_so(folder):
+def test_an_iteration_started_before_a_fork_is_an_error(folder):
     loader = fl.Loader(folder, batch_size=4, transforms=CROP, output="numpy")
     iterator = iter(loader)
     next(iterator)
@@ -89,7 +89,7 @@ def test_garbage_collection_stops_all_threads(many):
     assert eventually(lambda: engine_threads() <= before)
 
 
-def test_threads_stay_between_epochs_unless_told_otherwise(many):
+def test_threads_stay_between_epochs_by_default(many):
     before = engine_threads()
     for persistent in (True, False):
         loader = fl.Loader(many, batch_size=4, transforms=CROP, num_workers=3, persistent_workers=persistent)

@@ -35,7 +35,7 @@ def test_a_batch_script_without_srun_gets_all_the_data_and_a_warning(folder, alo
         assert sum(len(batch["index"]) for batch in loader) == 12
 
 
-def test_a_task_of_srun_gets_its_part_without_a_word(folder, alone):
+def test_a_task_of_srun_gets_its_part_without_a_warning(folder, alone):
     batch_script(alone)
     alone.setenv("SLURM_STEP_ID", "0")
     with warnings.catch_warnings():

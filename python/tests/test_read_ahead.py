@@ -192,7 +192,7 @@ def start(code: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", HEAD + code, str(folder)], stdout=pipe, stderr=pipe, text=True)
 
 
-def test_closing_leaves_reads_that_never_return(tmp_path: Path) -> None:
+def test_closing_abandons_reads_that_never_return(tmp_path: Path) -> None:
     code = """
 with fl.Loader(dataset, timeout=1.0, **knobs) as loader:
     batches = iter(loader)
@@ -208,7 +208,7 @@ print("left")
     assert (child.returncode, out) == (0, "timeout\nleft\n"), err
 
 
-def test_ctrl_c_is_heard_while_reads_wait(tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_waiting_reads(tmp_path: Path) -> None:
     code = """
 loader = fl.Loader(dataset, **knobs)
 batches = iter(loader)
@@ -226,7 +226,7 @@ next(batches)
     assert "KeyboardInterrupt" in err
 
 
-def test_a_folder_that_goes_away(places: dict[str, Path], tmp_path: Path) -> None:
+def test_a_folder_that_disappears(places: dict[str, Path], tmp_path: Path) -> None:
     """Loaders over data that are removed say so, with reads ahead or without."""
     said = []
     for ahead in ("off", 4):

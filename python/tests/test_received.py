@@ -14,7 +14,7 @@ KNOBS = {"decode": "none", "output": "numpy", "num_workers": 1, "batch_size": 4}
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-def test_a_batch_that_could_not_be_converted_comes_again(folder, monkeypatch, failure):
+def test_a_batch_that_could_not_be_converted_is_delivered_again(folder, monkeypatch, failure):
     with fl.Loader(folder, **KNOBS) as loader:
         expected = [batch["index"].tolist() for batch in loader]
         loader.set_epoch(0)
@@ -36,13 +36,13 @@ def test_a_batch_that_could_not_be_converted_comes_again(folder, monkeypatch, fa
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there_is_refused_at_once(folder):
+def test_a_missing_device_is_refused_at_once(folder):
     for device in ("cuda", "cuda:3", torch.device("cuda", 0), 5, "xpu", "nowhere"):
         with pytest.raises(fl.OptionError, match="device: "):
             fl.Loader(folder, output="torch", device=device)
 
 
-def test_what_batches_need_is_imported_when_the_loader_is_made(folder):
+def test_libraries_for_batches_are_imported_with_the_loader(folder):
     script = "import sys, feedline as fl; fl.Loader(sys.argv[1], output='torch'); print('torch' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=120, check=True

@@ -47,7 +47,7 @@ def check_alike(mine: torch.Tensor, other: torch.Tensor) -> None:
     assert torch.allclose(*inside, rtol=0.1, atol=0.03)
 
 
-def test_validation_is_torchvisions() -> None:
+def test_validation_equals_torchvision() -> None:
     mine = T.apply(recipes.imagenet_val(64, 72), torch.from_numpy(PHOTO.copy()).permute(2, 0, 1))
     other = v2.Compose([v2.Resize(72), v2.CenterCrop(64), *finish()])(Image.fromarray(PHOTO))
     assert (mine - other).abs().max() <= 2.1 / 255 / min(STD)
@@ -128,7 +128,7 @@ PLAIN: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_distributions_are_torchvisions(name: str) -> None:
+def test_distributions_equal_torchvisions(name: str) -> None:
     mine, other = PLAIN[name]
     check_alike(ours(mine, 400), theirs(other, 400))
 
@@ -152,7 +152,7 @@ def test_every_recipe_loads() -> None:
     assert len(made["lejepa"]) == 6
 
 
-def test_a3_is_timms() -> None:
+def test_a3_equals_timm() -> None:
     """Against timm's own transform with the same arguments."""
     from timm.data import transforms_factory as factory
 
@@ -165,7 +165,7 @@ def test_a3_is_timms() -> None:
     check_alike(ours(recipes.imagenet_a3(48), 500), torch.stack([compose(image) for _ in range(500)]))
 
 
-def test_a3s_mixing_is_timms() -> None:
+def test_a3s_mixing_equals_timm() -> None:
     """How often it cuts, and how the shares of the labels spread, against timm's own."""
     from timm.data import mixup
 

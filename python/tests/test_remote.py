@@ -37,7 +37,7 @@ def test_http_reads_a_pack(servers: Servers) -> None:
     assert far[0]["image"] == fl.open(servers.folder / "bucket" / "packed")[0]["image"]
 
 
-def test_a_cache_serves_when_the_data_are_gone(servers: Servers, tmp_path: Path) -> None:
+def test_a_cache_is_used_when_the_data_are_gone(servers: Servers, tmp_path: Path) -> None:
     """The loader's knob and `cached` do the same."""
     shutil.copytree(servers.folder / "bucket" / "packed", servers.folder / "bucket" / "brief")
     far = fl.open("s3://bucket/brief", storage_options=servers.options)
@@ -73,7 +73,7 @@ def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
         fl.open(servers.folder / "bucket" / "animals", storage_options={"region": "x"})
 
 
-def test_knobs_of_the_connection_are_not_the_loaders(servers: Servers) -> None:
+def test_connection_options_are_not_loader_options(servers: Servers) -> None:
     far = fl.open("s3://bucket/animals", storage_options={**servers.options, "part_size": 1 << 20})
     for knob in ("part_size", "max_inflight_parts"):
         with pytest.raises(fl.OptionError, match="storage_options"):
@@ -84,7 +84,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_pack_is_sent_part_by_part_and_is_the_same_pack(servers: Servers, tmp_path: Path) -> None:
+def test_a_pack_is_uploaded_part_by_part_and_is_identical(servers: Servers, tmp_path: Path) -> None:
     animals = servers.folder / "bucket" / "animals"
     options = {"part_bytes": 10_000, "progress": False}
     fl.pack(animals, tmp_path / "here", **options)
@@ -97,7 +97,7 @@ def test_a_pack_is_sent_part_by_part_and_is_the_same_pack(servers: Servers, tmp_
         fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, image="as-is", progress=False)
 
 
-def test_a_large_part_goes_in_several_requests(servers: Servers, tmp_path: Path) -> None:
+def test_a_large_part_is_uploaded_in_several_requests(servers: Servers, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     fl.pack(({"blob": rng.bytes(1 << 20)} for _ in range(20)), tmp_path / "here", progress=False)
     far = fl.pack(fl.open(tmp_path / "here"), "s3://bucket/large", storage_options=servers.options, progress=False)
@@ -106,7 +106,7 @@ def test_a_large_part_goes_in_several_requests(servers: Servers, tmp_path: Path)
 
 
 @pytest.mark.parametrize("to", ["webdataset", "mds", "litdata", "parquet", "beton"])
-def test_conversions_are_sent_and_read_from_there(servers: Servers, tmp_path: Path, to: str) -> None:
+def test_conversions_are_uploaded_and_read_back(servers: Servers, tmp_path: Path, to: str) -> None:
     packed = fl.open(servers.folder / "bucket" / "packed")
     name = f"as-{to}" + (".beton" if to == "beton" else "")
     here = fl.convert(packed, tmp_path / name, to=to, shard_bytes=10_000, progress=False)
@@ -177,7 +177,7 @@ def test_python_keeps_the_options_of_both_sides_apart(servers: Servers, tmp_path
         fl.pack(packed, tmp_path / "x", source_storage_options=servers.options)
 
 
-def test_secrets_of_an_address_are_shown_nowhere(servers: Servers) -> None:
+def test_secrets_in_an_address_are_never_shown(servers: Servers) -> None:
     address = servers.http.replace("http://", "http://me:pa55word@") + "/bucket/packed/?sig=51647"
     ds = fl.open(address, storage_options={"headers": {"X-Api-Key": "abc-key"}})
     shown = [ds.uri, repr(ds), repr(fl.mix([(ds, 1.0)])), command("inspect", address).stdout]

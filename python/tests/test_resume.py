@@ -66,7 +66,7 @@ def digest(batch):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("world", [1, 2, 4])
-def test_every_batch_of_an_epoch_can_be_gone_on_from(tiny, order, world):
+def test_every_batch_of_an_epoch_can_be_resumed_from(tiny, order, world):
     """Save after every batch, restore into a fresh loader with other threads, compare all that is left."""
     dataset = dataset_of(tiny, order)
     for threads, drop_last, views in product((1, 2, 7), (False, True), (False, True)):
@@ -122,7 +122,7 @@ def test_a_hundred_restarts_on_other_numbers_of_ranks(tiny):
         assert rest == batches[stop:], (order, old, stop, new)
 
 
-def test_a_broken_off_loop_is_gone_on_with(tiny):
+def test_an_interrupted_loop_is_resumed(tiny):
     loader = fl.Loader(tiny, batch_size=4, shuffle=True, prefetch=4, output="numpy", decode="none")
     for number, _ in enumerate(loader):
         if number == 1:
@@ -169,7 +169,7 @@ def test_states_are_small_and_plain(tiny):
         ({"drop_last": True}, "drop_last was false, is true"),
     ],
 )
-def test_what_would_give_other_batches_is_refused(tiny, change, said):
+def test_options_that_would_change_batches_are_refused(tiny, change, said):
     knobs = knobs_of("full", views=False)
     state = fl.Loader(tiny, **knobs).state_dict()
     other = fl.Loader(tiny, **{**knobs, **change})
@@ -189,7 +189,7 @@ def test_other_data_are_refused(tiny):
         fl.Loader(tiny, decode="none").load_state_dict({})
 
 
-def test_another_batch_size_goes_on_from_the_same_sample(tiny):
+def test_another_batch_size_resumes_at_the_same_sample(tiny):
     knobs = {"shuffle": True, "output": "numpy", "decode": "none"}
     loader = fl.Loader(tiny, batch_size=4, **knobs)
     whole = np.concatenate([batch["index"] for batch in loader])

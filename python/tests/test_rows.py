@@ -76,7 +76,7 @@ def test_tuples_need_names(tmp_path):
     assert packed([Named("a", 1)], tmp_path / "n")[0] == {"text": "a", "number": 1}
 
 
-def test_pillow_images_keep_their_bytes_or_lose_nothing(tmp_path):
+def test_pillow_images_are_stored_without_loss(tmp_path):
     jpeg = encode(picture(1, 40, 30))
     (tmp_path / "1.jpg").write_bytes(jpeg)
     drawn = Image.fromarray(picture(2, 40, 30))
@@ -108,7 +108,7 @@ def test_arrays_and_tensors_are_images_where_the_schema_says_so(tmp_path):
         packed([{"image": np.zeros((2, 3, 5), np.uint8)}], tmp_path / "s", schema={"image": "image"})
 
 
-def test_pngs_of_every_depth_are_what_went_in():
+def test_pngs_of_every_depth_round_trip():
     from feedline._images import png
 
     rng = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_classes(tmp_path):
         packed(ds, tmp_path / "r", classes=["a"])
 
 
-def test_kinds_are_found_after_missing_values_or_asked_for(tmp_path):
+def test_kinds_are_found_after_missing_values_or_must_be_given(tmp_path):
     ds = packed([{"x": None, "n": 1}, {"x": "late", "n": 2}], tmp_path / "p")
     assert [row["x"] for row in ds] == [None, "late"]
     with pytest.raises(fl.OptionError, match="schema: field 'x' is missing in all of the first 2"):

@@ -111,7 +111,7 @@ def check(found, expected):
 BASE = {"samples": SAMPLES, "sample_bytes": SIZE, "batch_size": BATCH}
 
 
-def test_a_store_that_answers_late(data):
+def test_a_store_with_latency(data):
     rates = {"latency": 0.4, "bandwidth": 400e6}
     ((seconds, sent),) = measured(data, shuffle=True, seed=1, **rates)
     result = simulate(Setup(**BASE, **rates, shuffle="full", epochs=1))

@@ -81,7 +81,7 @@ def interrupt(child: subprocess.Popen[str]) -> str:
     return err
 
 
-def test_with_ends_after_a_stuck_read(stuck: Path) -> None:
+def test_a_with_block_ends_after_a_stuck_read(stuck: Path) -> None:
     code = """
 dataset = fl.open(sys.argv[1])
 block(sys.argv[1])
@@ -113,7 +113,7 @@ except TimeoutError:
     assert "could not be stopped" in err
 
 
-def test_closing_hears_ctrl_c(stuck: Path) -> None:
+def test_ctrl_c_interrupts_closing(stuck: Path) -> None:
     code = """
 dataset = fl.open(sys.argv[1])
 block(sys.argv[1])
@@ -128,7 +128,7 @@ loader.close()
     interrupt(start(code, stuck))
 
 
-def test_another_epoch_begins_after_a_stuck_one(stuck: Path) -> None:
+def test_another_epoch_starts_after_a_stuck_one(stuck: Path) -> None:
     code = """
 dataset = fl.open(sys.argv[1])
 block(sys.argv[1])
@@ -155,11 +155,11 @@ with warnings.catch_warnings():
         "next(iter(fl.Loader(dataset, batch_size=4, **CROP)))",
     ],
 )
-def test_ctrl_c_is_heard_while_a_read_is_stuck(stuck: Path, call: str) -> None:
+def test_ctrl_c_interrupts_a_stuck_read(stuck: Path, call: str) -> None:
     interrupt(start(f"dataset = fl.open(sys.argv[1])\nblock(sys.argv[1])\nready()\n{call}\n", stuck))
 
 
-def test_ctrl_c_is_heard_while_opening_is_stuck(stuck: Path, tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_stuck_opening(stuck: Path, tmp_path: Path) -> None:
     fl.pack(stuck, tmp_path / "p", progress=False)
     manifest = next((tmp_path / "p").glob("*.json"))
     manifest.unlink()
@@ -167,7 +167,7 @@ def test_ctrl_c_is_heard_while_opening_is_stuck(stuck: Path, tmp_path: Path) -> 
     interrupt(start("ready()\nfl.open(sys.argv[1])\n", tmp_path / "p"))
 
 
-def test_ctrl_c_is_heard_while_packing_is_stuck(stuck: Path, tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_stuck_packing(stuck: Path, tmp_path: Path) -> None:
     code = (
         "dataset = fl.open(sys.argv[1])\nblock(sys.argv[1])\nready()\nfl.pack(dataset, sys.argv[2], progress=False)\n"
     )
@@ -186,7 +186,7 @@ def test_ctrl_c_is_heard_while_packing_is_stuck(stuck: Path, tmp_path: Path) -> 
         "list(fl.Loader(dataset, **CROP))",
     ],
 )
-def test_ctrl_c_is_heard_while_a_network_is_silent(web: str, tmp_path: Path, call: str) -> None:
+def test_ctrl_c_interrupts_a_silent_network(web: str, tmp_path: Path, call: str) -> None:
     code = f"""
 dataset = fl.open(sys.argv[1])
 print("opened", flush=True)
@@ -252,7 +252,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*what)(v
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs a C compiler")
-def test_refused_threads_are_errors(stuck: Path, web: str, tmp_path: Path) -> None:
+def test_threads_that_cannot_start_are_errors(stuck: Path, web: str, tmp_path: Path) -> None:
     (tmp_path / "refusing.c").write_text(REFUSING)
     library = tmp_path / "refusing.so"
     command = ["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "refusing.c"), "-ldl"]
@@ -296,7 +296,7 @@ print(len(list(fl.Loader(far, num_workers=2, **CROP))))
     assert run.stdout.endswith("\n1\n")
 
 
-def test_a_closed_loader_ends_no_iteration_in_silence(stuck: Path) -> None:
+def test_closing_a_loader_during_iteration_is_an_error(stuck: Path) -> None:
     with fl.Loader(stuck, batch_size=2, prefetch=1, **CROP) as loader:
         iterator = iter(loader)
         next(iterator)

@@ -75,7 +75,7 @@ def check_boxes(mine: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any], most: 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_crops_and_resizes_are_torchvisions(seed: int) -> None:
+def test_crops_and_resizes_equal_torchvisions(seed: int) -> None:
     params = drawn(T.RandomResizedCrop(64), seed)
     crop = params["actions"][0]
     at = (crop["top"], crop["left"], crop["height"], crop["width"])
@@ -92,7 +92,7 @@ def test_crops_and_resizes_are_torchvisions(seed: int) -> None:
     assert (mask == np.asarray(pil)).all()
 
 
-def test_flips_and_pads_are_torchvisions() -> None:
+def test_flips_and_pads_equal_torchvisions() -> None:
     for op, function, args in [
         (T.RandomHorizontalFlip(1.0), F.horizontal_flip, ()),
         (T.RandomVerticalFlip(1.0), F.vertical_flip, ()),
@@ -111,7 +111,7 @@ def test_flips_and_pads_are_torchvisions() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_warps_are_torchvisions(seed: int) -> None:
+def test_warps_equal_torchvisions(seed: int) -> None:
     angle_params = drawn(T.RandomRotation(60), seed)
     coefficients = [float(c) for c in angle_params["actions"][0]["coefficients"]]
     angle = -np.degrees(np.arctan2(coefficients[1], coefficients[0]))
@@ -125,7 +125,7 @@ def test_warps_are_torchvisions(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_perspectives_are_torchvisions(seed: int) -> None:
+def test_perspectives_equal_torchvisions(seed: int) -> None:
     params = drawn(T.RandomPerspective(0.4, 1.0), seed)
     coefficients = [float(c) for c in params["actions"][0]["coefficients"]]
     mask, boxes = ours(params)
@@ -134,7 +134,7 @@ def test_perspectives_are_torchvisions(seed: int) -> None:
     check_boxes(boxes, their_boxes)
 
 
-def test_crops_by_overlap_are_torchvisions() -> None:
+def test_crops_by_overlap_equal_torchvisions() -> None:
     """Shares, places and the boxes that stay, over many draws."""
     ours_, theirs = [], []
     op, other = T.RandomIoUCrop(trials=20), v2.RandomIoUCrop(trials=20)
@@ -210,7 +210,7 @@ RANDOM = [
 ]
 
 
-def test_points_are_where_their_pixels_are() -> None:
+def test_points_move_with_their_pixels() -> None:
     """10,000 points through random programs: a dot is drawn, the mask is moved, the dot is found again."""
     rng = np.random.default_rng(1)
     height, width = 96, 128
@@ -260,7 +260,7 @@ def test_points_are_where_their_pixels_are() -> None:
 ROUNDS = ("Resize", "Warp", "Sample")
 
 
-def test_boxes_hold_what_they_held() -> None:
+def test_boxes_contain_their_pixels() -> None:
     """10,000 boxes through random programs: a filled box, moved as a mask, lies within the moved box and fills it."""
     rng = np.random.default_rng(5)
     tight = [op for op in RANDOM if not isinstance(op, (T.ElasticTransform, T.OpticalDistortion, T.RandomPatchShuffle))]
@@ -413,7 +413,7 @@ def test_a_loader_moves_all_of_a_group(group: Path) -> None:
         assert (one["boxes"].data == other["boxes"].data).all()
 
 
-def test_classes_come_out_as_they_are_stored(tmp_path: Path) -> None:
+def test_classes_are_returned_as_stored(tmp_path: Path) -> None:
     indices = np.array([[0, 1], [21, 255]], np.uint8)
     palette = [0] * 768
     palette[3:6] = palette[63:66] = [128, 0, 0]
@@ -506,7 +506,7 @@ def test_annotations_of_coco_voc_and_yolo(tmp_path: Path) -> None:
         fl.open(images, annotations=yolo)
 
 
-def test_what_is_erased_keeps_its_targets() -> None:
+def test_erased_regions_keep_their_targets() -> None:
     """As the docs and these transforms say; each changes the image."""
     points = np.array([[20, 30, 2], [100, 80, 1]], np.float32)
     given = {"mask": MASK, "boxes": BOXES, "keypoints": points, "targets": {"mask": T.Mask(dtype="uint8")}}
@@ -527,7 +527,7 @@ def test_what_is_erased_keeps_its_targets() -> None:
         assert "are not changed" in (op.__doc__ or "")
 
 
-def test_what_is_left_behind_is_named_once(group: Path) -> None:
+def test_targets_that_do_not_follow_are_named_once(group: Path) -> None:
     ds = fl.open(group, fields={"image": "jpg", "boxes": "boxes.npy", "mask": "mask.png"})
     with pytest.warns(UserWarning, match="boxes, mask stay behind"):
         fl.Loader(ds, transforms={"image": [T.RandomHorizontalFlip()]}, fields=["image", "boxes", "mask"])
@@ -538,7 +538,7 @@ def test_what_is_left_behind_is_named_once(group: Path) -> None:
         fl.Loader(ds, transforms={"image": [T.RandomHorizontalFlip()]}, targets={"boxes": T.Boxes(), "mask": T.Mask()})
 
 
-def test_what_cannot_move_is_refused(group: Path) -> None:
+def test_targets_that_cannot_follow_are_refused(group: Path) -> None:
     ds = fl.open(group, fields=FIELDS)
     knobs: dict[str, Any] = {"transforms": {"image": [T.CenterCrop(20)]}}
     for targets, reason in [

@@ -151,7 +151,7 @@ def test_a_trillion_tokens_start_at_once(tmp_path):
         assert next(iter(loader))["tokens"].shape == (4, 1024)
 
 
-def test_what_cannot_be_is_refused(tmp_path):
+def test_impossible_settings_are_refused(tmp_path):
     stream(100).tofile(tmp_path / "x.bin")
     path = tmp_path / "x.bin"
     ds = fl.open(path, format="tokens", dtype="uint16")
@@ -248,7 +248,7 @@ def test_images_and_text_share_rows(tmp_path):
             assert np.diff(batch["rows"]).max() >= 2
 
 
-def test_packing_is_refused_where_it_cannot_be(texts):
+def test_impossible_packing_is_refused(texts):
     ds, lengths = texts
     for knobs, words in [
         ({"sampler": samplers.Packed(20, "n")}, "drop_long"),

@@ -284,7 +284,7 @@ MAGNITUDES = {"Brightness": "factor", "Saturation": "factor", "Contrast": "facto
 @pytest.mark.parametrize(
     ("ours", "theirs"), [(T.RandAugment(1), v2.RandAugment(1)), (T.TrivialAugmentWide(), v2.TrivialAugmentWide())]
 )
-def test_policies_are_as_strong_as_torchvisions(ours, theirs):
+def test_policies_are_as_strong_as_in_torchvision(ours, theirs):
     """Every drawn result is one of those that torchvision's space gives at some level and sign."""
     image = picture(8, 64, 48)
     pil = Image.fromarray(image)
@@ -304,7 +304,7 @@ def test_policies_are_as_strong_as_torchvisions(ours, theirs):
         assert T.apply(ours, image, index=index).tobytes() in known, drawn(ours, image, index=index)[1]
 
 
-def test_auto_augment_pairs_are_torchvisions():
+def test_auto_augment_pairs_equal_torchvision():
     image = picture(8, 64, 48)
     pil = Image.fromarray(image)
     theirs = v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10)
@@ -365,7 +365,7 @@ EVERY = [
 ]
 
 
-def test_every_class_survives_json_and_replay():
+def test_every_class_round_trips_and_replays():
     assert {type(op).__name__ for op in EVERY} | {"Compose", "ColorJitter", "RandomGrayscale"} >= {
         "RandomErasing", "Normalize", "RandAugment",
     }  # fmt: skip
@@ -379,7 +379,7 @@ def test_every_class_survives_json_and_replay():
         assert np.array_equal(T.apply(EVERY, image, seed=seed), once)
 
 
-def test_the_loader_does_what_apply_does(tmp_path):
+def test_the_loader_equals_apply(tmp_path):
     (tmp_path / "in").mkdir()
     pictures = [picture(number, 90 + number, 70) for number in range(6)]
     for number, pixels in enumerate(pictures):
@@ -391,7 +391,7 @@ def test_the_loader_does_what_apply_does(tmp_path):
         assert np.array_equal(batch["image"][number], T.apply(EVERY, pixels, seed=4, index=number)), number
 
 
-def test_kinds_of_images_come_back_as_they_came():
+def test_the_type_of_an_image_is_kept():
     image = picture(1, 20, 10)
     ops = [T.RandomInvert(1.0)]
     expected = 255 - image

@@ -204,7 +204,7 @@ def test_every_cut_of_a_file_is_an_error_or_a_video(plain):
                 continue
 
 
-def test_what_cannot_be_is_refused(tmp_path, plain):
+def test_impossible_settings_are_refused(tmp_path, plain):
     ds = fl.open(folder_of(tmp_path, {"a.mp4": plain}))
     for knobs, words in [
         ({}, "T.Clip"),

@@ -205,7 +205,7 @@ def test_grid_filters_and_sheet(page, shown):
 
 
 @NEEDS_BROWSER
-def test_going_somewhere_again_replaces_what_was_typed(page, shown):
+def test_jumping_again_replaces_the_number(page, shown):
     with viewing(shown) as url:
         ready(page, url)
         for position in (24, 3):
@@ -298,7 +298,7 @@ def test_the_playground_moves_masks_boxes_and_points(page, marked):
 
 
 @NEEDS_BROWSER
-def test_live_numbers_move(page, shown):
+def test_live_numbers_are_updated(page, shown):
     with fl.Loader(shown, batch_size=4, dashboard=True, output="numpy", on_error="skip") as loader:
         over = threading.Event()
 
@@ -336,7 +336,7 @@ def test_two_data_sets(page, shown, tmp_path):
 
 
 @NEEDS_BROWSER
-def test_small_and_dark(browser, shown):
+def test_narrow_and_dark_pages(browser, shown):
     context = browser.new_context(viewport={"width": 380, "height": 700}, color_scheme="dark")
     page = context.new_page()
     with viewing(shown) as url:
@@ -378,7 +378,7 @@ def asked(url, path, *, method="GET", headers=None, token=True, body=None):
         return answer.status, dict(answer.getheaders()), answer.read()
 
 
-def test_only_those_with_the_token_on_this_machine(shown):
+def test_access_needs_the_token_and_the_loopback_address(shown):
     with viewing(shown) as url:
         port = urlsplit(url).port
         assert asked(url, "/")[0] == 200
@@ -402,7 +402,7 @@ def test_only_those_with_the_token_on_this_machine(shown):
         assert f"00000000:{port:04X}" not in places, "not every address of this machine"
 
 
-def test_nothing_but_the_data_set_can_be_read(shown):
+def test_only_the_data_set_can_be_read(shown):
     with viewing(shown) as url:
         for path in (
             "/../../etc/passwd",
@@ -431,7 +431,7 @@ def test_nothing_but_the_data_set_can_be_read(shown):
         assert "error" in json.loads(body)
 
 
-def test_huge_questions_and_many_at_once(shown):
+def test_huge_and_many_simultaneous_requests(shown):
     with viewing(shown) as url:
         with contextlib.suppress(ConnectionError, http.client.HTTPException):
             status, _, _ = asked(url, "/api/sample?index=" + "1" * 200_000)
@@ -458,7 +458,7 @@ def test_huge_questions_and_many_at_once(shown):
         assert asked(url, "/api/site")[0] == 200
 
 
-def test_questions_have_answers(shown, marked):
+def test_every_request_has_an_answer(shown, marked):
     with viewing(shown) as url:
         site = json.loads(asked(url, "/api/site")[2])
         assert site["sets"][0]["samples"] == 36

@@ -45,7 +45,7 @@ def test_the_same_bytes_as_copies(pack: Path, output: str, shuffle: bool | str) 
                     assert np.array_equal(np.asarray(batch[name]), copied[name])
 
 
-def test_values_lie_in_the_file_and_outlive_the_loader(pack: Path) -> None:
+def test_values_are_mapped_and_outlive_the_loader(pack: Path) -> None:
     parts = sorted(pack.glob("*.fl"))
     assert len(parts) > 1
     loader = fl.Loader(fl.open(pack), batch_size=150, shuffle=True, output="numpy", **VIEWS)
@@ -63,7 +63,7 @@ def test_values_lie_in_the_file_and_outlive_the_loader(pack: Path) -> None:
     assert first.tobytes() in stored
 
 
-def test_a_write_by_mistake_does_not_reach_the_file(pack: Path) -> None:
+def test_writing_into_a_view_does_not_change_the_file(pack: Path) -> None:
     before = [part.read_bytes() for part in sorted(pack.glob("*.fl"))]
     with fl.Loader(fl.open(pack), batch_size=4, output="torch", **VIEWS) as loader:
         image = next(iter(loader))["image"][0]

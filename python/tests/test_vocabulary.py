@@ -52,14 +52,14 @@ def replayed(image, *actions):
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.1, 0.5, 0.9, 1.7, 2.0, 5.3])
-def test_pil_blur_is_pillows(radius):
+def test_pil_blur_equals_pillow(radius):
     for image in images():
         theirs = Image.fromarray(image).filter(ImageFilter.GaussianBlur(radius))
         assert np.abs(apart(T.apply(T.PILGaussianBlur(radius), image), theirs)).max() == 0, image.shape
 
 
 @pytest.mark.parametrize("quality", [5, 50, 95])
-def test_jpeg_is_pillows(quality):
+def test_jpeg_equals_pillow(quality):
     for image in images():
         buffer = io.BytesIO()
         Image.fromarray(image).save(buffer, "JPEG", quality=quality)
@@ -67,7 +67,7 @@ def test_jpeg_is_pillows(quality):
 
 
 @pytest.mark.parametrize("gamma", [0.4, 1.0, 2.2])
-def test_gamma_is_torchvisions(gamma):
+def test_gamma_equals_torchvision(gamma):
     for image in images():
         theirs = F.adjust_gamma(Image.fromarray(image), gamma)
         assert np.abs(apart(T.apply(T.RandomGamma(gamma, p=1.0), image), theirs)).max() == 0
@@ -117,14 +117,14 @@ def test_tensor_dialect_of_warps(fill):
     assert (T.apply(T.RandomRotation((30, 30), "bilinear", fill=200, like="tensor"), flat) == 200).all()
 
 
-def test_bicubic_warps_are_pillows():
+def test_bicubic_warps_equal_pillow():
     for image in images():
         theirs = Image.fromarray(image).rotate(23, Image.BICUBIC, fillcolor=(9, 8, 7))
         ours = T.apply(T.RandomRotation((23, 23), "bicubic", fill=(9, 8, 7)), image)
         assert np.abs(apart(ours, theirs)).max() <= 1, image.shape
 
 
-def test_sizes_are_torchvisions():
+def test_sizes_equal_torchvision():
     for image in images()[3:6]:
         pil = Image.fromarray(image)
         assert T.apply(T.Resize(None, max_size=40), image).shape == np.asarray(F.resize(pil, None, max_size=40)).shape
@@ -136,7 +136,7 @@ def test_sizes_are_torchvisions():
     assert (boxed[:, 20:40] != 7).any()
 
 
-def test_five_and_ten_crops_are_torchvisions():
+def test_five_and_ten_crops_equal_torchvision():
     image = picture(2, 50, 40)
     for ours, theirs in (
         (T.FiveCrop(20), F.five_crop),
@@ -188,7 +188,7 @@ def test_schedules_change_the_size_of_batches(tmp_path):
         fl.Loader(tmp_path, transforms=[T.Schedule({0: T.CenterCrop(8), 1: T.CenterCrop(0)})])
 
 
-def test_augmix_of_nothing_is_the_image_and_chains_are_torchvisions():
+def test_augmix_chains_equal_torchvision_and_none_is_the_image():
     image = picture(3, 60, 50)
     chains = [
         [0.3, [{"do": "Equalize"}, {"do": "Posterize", "bits": 3}]],
@@ -248,7 +248,7 @@ def test_sizes_are_drawn_as_torchvision_does():
         assert ks([s[1] for s in found], [s[1] for s in expected]) < 1
 
 
-def test_noise_is_normal_and_clipped_as_torchvisions():
+def test_noise_is_normal_and_clipped_as_in_torchvision():
     grey = np.full((150, 150, 3), 128, np.uint8)
     ours = T.apply(T.GaussianNoise(0.02, 0.1), grey).astype(int).ravel() - 128
     torch.manual_seed(3)
@@ -260,7 +260,7 @@ def test_noise_is_normal_and_clipped_as_torchvisions():
     assert wide.max() == 255
 
 
-def test_elastic_fields_are_as_wide_and_smooth_as_torchvisions():
+def test_elastic_fields_are_as_wide_and_smooth_as_in_torchvision():
     """Offsets show in a ramp: its level is the column."""
     ramp = np.repeat(np.tile(np.arange(200, dtype=np.uint8), (120, 1))[..., None], 3, axis=2)
     ours = np.stack([T.apply(T.ElasticTransform(80.0, 4.0), ramp, seed=s)[20:-20, 40:-40, 0] for s in range(20)])
@@ -308,7 +308,7 @@ def test_timm_randaugment_draws_as_timm_does():
         assert abs(bits[level] - mine[level]) < 6 * math.sqrt(max(bits[level], mine[level], 4)), level
 
 
-def test_timm_erasing_is_its_own():
+def test_timm_erasing_draws_its_own_values():
     _, params = T.apply(
         [T.Normalize(0.5, 0.5), T.RandomErasing.timm(1.0, "rand", 3)],
         np.zeros((60, 60, 3), np.uint8),
@@ -321,7 +321,7 @@ def test_timm_erasing_is_its_own():
         T.apply(T.RandomErasing.timm(1.0, "pixel"), np.zeros((60, 60, 3), np.uint8))
 
 
-def test_some_of_draws_each_alike():
+def test_some_of_draws_each_equally_often():
     ops = [T.RandomInvert(1.0), T.RandomEqualize(1.0), T.RandomAutocontrast(1.0), T.RandomPosterize(4, 1.0)]
     lists = [tuple(a["do"] for a in actions) for actions in drawn(T.SomeOf(ops, 2), count=6000)]
     assert all(len(set(one)) == 2 for one in lists)
@@ -334,7 +334,7 @@ def test_some_of_draws_each_alike():
     assert {len(one) for one in ordered} == {1, 2, 3}
 
 
-def test_translate_poison_and_cutout_are_ffcvs():
+def test_translate_poison_and_cutout_equal_ffcv():
     image = picture(5, 32, 32)
     padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
     windows = {padded[y : y + 32, x : x + 32].tobytes() for y in range(9) for x in range(9)}
@@ -350,7 +350,7 @@ def test_translate_poison_and_cutout_are_ffcvs():
     assert (hole == (1, 2, 3)).all(axis=2).sum() == 64
 
 
-def test_patches_and_grids_keep_what_they_should():
+def test_patches_and_grids_keep_their_pixels():
     image = picture(6, 48, 48)
     shuffled = T.apply(T.RandomPatchShuffle(16, 1.0), image, seed=2)
 
@@ -367,7 +367,7 @@ def test_patches_and_grids_keep_what_they_should():
     assert masked[0, 0, 0] == 0
 
 
-def test_scenes_put_images_where_they_say():
+def test_scenes_place_images_as_described():
     white = np.full((20, 20, 3), 255, np.uint8)
     made = T.apply(T.RandomEmbed((60, 80), 0.5, 0.5, "constant", fill=9), white)
     assert made.shape == (60, 80, 3)
@@ -389,7 +389,7 @@ def test_blurs_keep_the_mean_and_constant_images():
             assert T.apply(op, photo, seed=seed).mean() == pytest.approx(photo.mean(), abs=2.0), op
 
 
-def test_clahe_is_near_opencvs():
+def test_clahe_is_close_to_opencv():
     cv2 = pytest.importorskip("cv2")
     for image in (picture(4, 160, 120), picture(5, 131, 97)):
         lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
@@ -401,7 +401,7 @@ def test_clahe_is_near_opencvs():
         assert off.max() <= 5
 
 
-def test_colour_twists_do_nothing_where_nothing_is_asked():
+def test_neutral_colour_jitter_changes_nothing():
     for image in images():
         for op in (T.RandomColorJitterHSV(1.0), T.RandomColorJitterYIQ(1.0), T.RGBShift(0, 0, 0, 1.0)):
             assert np.abs(apart(T.apply(op, image), image)).max() <= 1, op
@@ -437,7 +437,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("op", ALL, ids=lambda op: type(op).__name__)
-def test_everything_replays_survives_json_and_any_size(op):
+def test_every_transform_replays_round_trips_and_takes_any_size(op):
     for image in images():
         made, params = T.apply(op, image, seed=9, return_params=True)
         assert (T.replay(json.loads(json.dumps(params)), image) == made).all(), image.shape
