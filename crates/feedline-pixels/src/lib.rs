@@ -7,6 +7,7 @@
 mod blend;
 mod blur;
 mod box_blur;
+pub mod checksum;
 mod clahe;
 mod colour;
 mod cpu;

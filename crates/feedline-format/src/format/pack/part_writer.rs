@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use feedline_pixels::checksum;
+
 use super::digest::Digest;
 use super::encode::{EncodedImage, ImageEncoder, ImageInput};
 use super::layout::{
@@ -113,7 +115,7 @@ impl PartWriter {
             index_length: index.len() as u64,
             samples,
             digest: self.digest.to_bytes(),
-            index_crc: crc32c::crc32c(&index),
+            index_crc: checksum::crc32c(&index),
         };
         self.write(&index)?;
         self.write(&trailer.to_bytes())?;
@@ -179,7 +181,7 @@ impl PartWriter {
 
 fn fill_bytes(row: &mut Row, bytes: &[u8]) {
     row[at::LENGTH] = bytes.len() as u64;
-    row[at::CRC] = u64::from(crc32c::crc32c(bytes));
+    row[at::CRC] = u64::from(checksum::crc32c(bytes));
 }
 
 fn fill_image(row: &mut Row, image: &EncodedImage) {
@@ -191,7 +193,7 @@ fn fill_image(row: &mut Row, image: &EncodedImage) {
     row[at::ORIENTATION] = u64::from(orientation);
     row[at::SEEK_LENGTH] = image.index.len() as u64;
     if !image.index.is_empty() {
-        row[at::SEEK_CRC] = u64::from(crc32c::crc32c(&image.index));
+        row[at::SEEK_CRC] = u64::from(checksum::crc32c(&image.index));
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use feedline_pixels::checksum;
+
 use super::layout::{FieldColumns, HEADER_LENGTH, Index, PartHeader, TRAILER_LENGTH, Trailer, at};
 use super::manifest::{MANIFEST_NAME, Manifest, PartEntry, part_name};
 use crate::error::{Error, Location, Result};
@@ -173,7 +175,7 @@ impl Pack {
         let pieces = [(main, at::CRC, "bytes"), (seek, at::SEEK_CRC, "seek index")];
         for (piece, column, name) in pieces {
             if !piece.is_empty() {
-                self.compare_crc(place, field, crc32c::crc32c(piece), column, name, span.main.start)?;
+                self.compare_crc(place, field, checksum::crc32c(piece), column, name, span.main.start)?;
             }
         }
         Ok(())
@@ -294,7 +296,7 @@ pub(super) fn read_manifest(source: &dyn Source) -> Result<Manifest> {
 
 impl PartIndex {
     pub(super) fn parse(bytes: Held, trailer: &Trailer, kinds: &[Kind]) -> Result<Self, String> {
-        if crc32c::crc32c(&bytes) != trailer.index_crc {
+        if checksum::crc32c(&bytes) != trailer.index_crc {
             return Err("the index's checksum does not match".to_owned());
         }
         let index = Index::parse(&bytes, kinds)
@@ -456,7 +458,7 @@ impl crate::format::Index for Pack {
         // In small pieces, so that the bytes are still in the core's cache for the checksum.
         for bite in into.chunks_mut(CHECKSUM_BLOCK) {
             self.fetch(place.part, offset, bite)?;
-            found = crc32c::crc32c_append(found, bite);
+            found = checksum::append(found, bite);
             offset += bite.len() as u64;
         }
         self.compare_crc(&place, field, found, at::CRC, "bytes", span.main.start)
@@ -626,7 +628,7 @@ mod tests {
                 index_length: bytes.len() as u64,
                 samples: 5,
                 digest: [0; 16],
-                index_crc: crc32c::crc32c(&bytes),
+                index_crc: checksum::crc32c(&bytes),
             };
             PartIndex::parse(Held::Owned(bytes.into()), &trailer, &kinds).map(drop)
         };

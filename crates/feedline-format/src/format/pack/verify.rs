@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use feedline_pixels::checksum;
+
 use super::destination::is_part;
 use super::digest::Digest;
 
@@ -214,9 +216,9 @@ fn check_pieces(
     for piece in pieces {
         let found = if whole {
             let at = (position - start) as usize;
-            Ok(crc32c::crc32c(&bytes[at..at + piece.length as usize]))
+            Ok(checksum::crc32c(&bytes[at..at + piece.length as usize]))
         } else {
-            read(object, position, piece.length, bytes).map(|()| crc32c::crc32c(bytes))
+            read(object, position, piece.length, bytes).map(|()| checksum::crc32c(bytes))
         };
         match found {
             Ok(crc) if u64::from(crc) == piece.crc => {}
