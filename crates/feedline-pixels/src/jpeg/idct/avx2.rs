@@ -2,15 +2,21 @@
 //! the finished samples are stored.
 
 use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    __m256i as Register, _mm256_add_epi16 as add_epi16, _mm256_add_epi32 as add_epi32,
+    _mm256_adds_epi16 as adds_epi16, _mm256_madd_epi16 as madd_epi16, _mm256_packs_epi16 as packs_epi16,
+    _mm256_packs_epi32 as packs_epi32, _mm256_set1_epi8 as set1_epi8, _mm256_set1_epi16 as set1_epi16,
+    _mm256_set1_epi32 as set1_epi32, _mm256_setzero_si256 as setzero, _mm256_shuffle_epi8 as shuffle_epi8,
+    _mm256_srai_epi16 as srai_epi16, _mm256_srai_epi32 as srai_epi32, _mm256_sub_epi16 as sub_epi16,
+    _mm256_sub_epi32 as sub_epi32, _mm256_unpackhi_epi8 as unpackhi_epi8,
+    _mm256_unpackhi_epi16 as unpackhi_epi16, _mm256_unpackhi_epi32 as unpackhi_epi32,
+    _mm256_unpackhi_epi64 as unpackhi_epi64, _mm256_unpacklo_epi8 as unpacklo_epi8,
+    _mm256_unpacklo_epi16 as unpacklo_epi16, _mm256_unpacklo_epi32 as unpacklo_epi32,
+    _mm256_unpacklo_epi64 as unpacklo_epi64, _mm256_xor_si256 as xor,
+};
 
+use super::x86::{PASS1_BITS, SHIFT_1, SHIFT_2, arithmetic};
 use super::{Block, Quant, Run};
-
-const CONST_BITS: i32 = 13;
-const PASS1_BITS: i32 = 2;
-const SHIFT_1: i32 = CONST_BITS - PASS1_BITS;
-const SHIFT_2: i32 = CONST_BITS + PASS1_BITS + 3;
-
-pub(super) type Rows = [__m256i; 8];
 
 /// Transforms `run` into 8 rows of samples.
 ///
@@ -115,144 +121,7 @@ fn keep_flat(between: Rows, flat: __m256i, zero: u32) -> Rows {
     rows
 }
 
-/// Blocks with only a DC coefficient: one value everywhere.
-#[target_feature(enable = "avx2")]
-fn constant(flat: __m256i) -> [__m256i; 4] {
-    let spread = _mm256_shuffle_epi8(flat, _mm256_set1_epi16(0x0100));
-    let rounded = _mm256_srai_epi16::<5>(_mm256_adds_epi16(spread, _mm256_set1_epi16(16)));
-    let bytes = _mm256_xor_si256(_mm256_packs_epi16(rounded, rounded), _mm256_set1_epi8(-128));
-    [bytes; 4]
-}
-
-/// Two 16-bit factors for `madd`, the first for the even lanes.
-#[target_feature(enable = "avx2")]
-pub(super) fn factors(even: i32, odd: i32) -> __m256i {
-    _mm256_set1_epi32((odd << 16) | (even & 0xFFFF))
-}
-
-#[target_feature(enable = "avx2")]
-pub(super) fn interleave(a: __m256i, b: __m256i) -> [__m256i; 2] {
-    [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
-}
-
-#[target_feature(enable = "avx2")]
-pub(super) fn madd(pairs: [__m256i; 2], factors: __m256i) -> [__m256i; 2] {
-    [_mm256_madd_epi16(pairs[0], factors), _mm256_madd_epi16(pairs[1], factors)]
-}
-
-#[target_feature(enable = "avx2")]
-pub(super) fn add(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-    [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])]
-}
-
-#[target_feature(enable = "avx2")]
-pub(super) fn sub(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-    [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
-}
-
-/// `v << CONST_BITS` in 32 bits, plus the rounding of the final shift (every output contains this term exactly once).
-#[target_feature(enable = "avx2")]
-fn widen<const SHIFT: i32>(v: __m256i) -> [__m256i; 2] {
-    let zero = _mm256_setzero_si256();
-    let half = _mm256_set1_epi32(1 << (SHIFT - 1));
-    let wide = interleave(zero, v);
-    [
-        _mm256_add_epi32(_mm256_srai_epi32::<3>(wide[0]), half),
-        _mm256_add_epi32(_mm256_srai_epi32::<3>(wide[1]), half),
-    ]
-}
-
-#[target_feature(enable = "avx2")]
-fn descale<const SHIFT: i32>(v: [__m256i; 2]) -> __m256i {
-    _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(v[0]), _mm256_srai_epi32::<SHIFT>(v[1]))
-}
-
-/// One 8-point pass down the columns; the scalar kernel's `eight`, 16 columns at once.
-#[target_feature(enable = "avx2")]
-fn pass<const SHIFT: i32>(v: Rows) -> Rows {
-    let sum = widen::<SHIFT>(_mm256_add_epi16(v[0], v[4]));
-    let difference = widen::<SHIFT>(_mm256_sub_epi16(v[0], v[4]));
-    let v26 = interleave(v[2], v[6]);
-    let tmp3 = madd(v26, factors(4433 + 6270, 4433));
-    let tmp2 = madd(v26, factors(4433, 4433 - 15137));
-    let (t10, t13) = (add(sum, tmp3), sub(sum, tmp3));
-    let (t11, t12) = (add(difference, tmp2), sub(difference, tmp2));
-
-    let z34 = interleave(_mm256_add_epi16(v[7], v[3]), _mm256_add_epi16(v[5], v[1]));
-    let y3 = madd(z34, factors(9633 - 16069, 9633));
-    let y4 = madd(z34, factors(9633, 9633 - 3196));
-    let v71 = interleave(v[7], v[1]);
-    let v53 = interleave(v[5], v[3]);
-    let o0 = add(madd(v71, factors(2446 - 7373, -7373)), y3);
-    let o1 = add(madd(v53, factors(16819 - 20995, -20995)), y4);
-    let o2 = add(madd(v53, factors(-20995, 25172 - 20995)), y3);
-    let o3 = add(madd(v71, factors(-7373, 12299 - 7373)), y4);
-    [
-        descale::<SHIFT>(add(t10, o3)),
-        descale::<SHIFT>(add(t11, o2)),
-        descale::<SHIFT>(add(t12, o1)),
-        descale::<SHIFT>(add(t13, o0)),
-        descale::<SHIFT>(sub(t13, o0)),
-        descale::<SHIFT>(sub(t12, o1)),
-        descale::<SHIFT>(sub(t11, o2)),
-        descale::<SHIFT>(sub(t10, o3)),
-    ]
-}
-
-#[target_feature(enable = "avx2")]
-fn transpose(v: Rows) -> Rows {
-    // Pairs of rows, then of pairs, then of fours; the digits in the comments are row and column.
-    let a0 = _mm256_unpacklo_epi16(v[0], v[1]); // 00 10 01 11 02 12 03 13
-    let a1 = _mm256_unpackhi_epi16(v[0], v[1]); // 04 14 05 15 06 16 07 17
-    let a2 = _mm256_unpacklo_epi16(v[2], v[3]);
-    let a3 = _mm256_unpackhi_epi16(v[2], v[3]);
-    let a4 = _mm256_unpacklo_epi16(v[4], v[5]);
-    let a5 = _mm256_unpackhi_epi16(v[4], v[5]);
-    let a6 = _mm256_unpacklo_epi16(v[6], v[7]);
-    let a7 = _mm256_unpackhi_epi16(v[6], v[7]);
-    let b0 = _mm256_unpacklo_epi32(a0, a2); // 00 10 20 30 01 11 21 31
-    let b1 = _mm256_unpackhi_epi32(a0, a2); // 02 12 22 32 03 13 23 33
-    let b2 = _mm256_unpacklo_epi32(a1, a3);
-    let b3 = _mm256_unpackhi_epi32(a1, a3);
-    let b4 = _mm256_unpacklo_epi32(a4, a6);
-    let b5 = _mm256_unpackhi_epi32(a4, a6);
-    let b6 = _mm256_unpacklo_epi32(a5, a7);
-    let b7 = _mm256_unpackhi_epi32(a5, a7);
-    [
-        _mm256_unpacklo_epi64(b0, b4),
-        _mm256_unpackhi_epi64(b0, b4),
-        _mm256_unpacklo_epi64(b1, b5),
-        _mm256_unpackhi_epi64(b1, b5),
-        _mm256_unpacklo_epi64(b2, b6),
-        _mm256_unpackhi_epi64(b2, b6),
-        _mm256_unpacklo_epi64(b3, b7),
-        _mm256_unpackhi_epi64(b3, b7),
-    ]
-}
-
-/// Columns of 16-bit values to rows of samples: narrowed first, so that the transposition moves bytes.
-#[target_feature(enable = "avx2")]
-fn to_samples(c: Rows) -> [__m256i; 4] {
-    let p04 = _mm256_packs_epi16(c[0], c[4]);
-    let p26 = _mm256_packs_epi16(c[2], c[6]);
-    let p15 = _mm256_packs_epi16(c[1], c[5]);
-    let p37 = _mm256_packs_epi16(c[3], c[7]);
-    let t02 = _mm256_unpacklo_epi8(p04, p26); // columns 0 and 2, rows 0 to 7
-    let t46 = _mm256_unpackhi_epi8(p04, p26);
-    let t13 = _mm256_unpacklo_epi8(p15, p37);
-    let t57 = _mm256_unpackhi_epi8(p15, p37);
-    let left_upper = _mm256_unpacklo_epi8(t02, t13); // columns 0 to 3 of rows 0 to 3
-    let left_lower = _mm256_unpackhi_epi8(t02, t13);
-    let right_upper = _mm256_unpacklo_epi8(t46, t57);
-    let right_lower = _mm256_unpackhi_epi8(t46, t57);
-    let center = _mm256_set1_epi8(-128);
-    [
-        _mm256_xor_si256(_mm256_unpacklo_epi32(left_upper, right_upper), center),
-        _mm256_xor_si256(_mm256_unpackhi_epi32(left_upper, right_upper), center),
-        _mm256_xor_si256(_mm256_unpacklo_epi32(left_lower, right_lower), center),
-        _mm256_xor_si256(_mm256_unpackhi_epi32(left_lower, right_lower), center),
-    ]
-}
+arithmetic!("avx2", i32);
 
 /// # Safety
 /// `to` must be valid for writes of 16 bytes in each of 8 rows, `stride` apart.

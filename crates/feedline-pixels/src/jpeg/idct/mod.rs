@@ -20,6 +20,8 @@ mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use crate::CpuLevel;
 
