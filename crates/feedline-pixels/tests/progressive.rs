@@ -2,12 +2,11 @@
 
 use feedline_pixels::jpeg::{Decoder, Path, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding, Scan};
-use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Result, Size};
+use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Size};
 use proptest::prelude::*;
+use turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
 
-const LIMIT: u64 = 1 << 24;
-const SCALES: [(Scale, u8); 4] =
-    [(Scale::Full, 8), (Scale::Half, 4), (Scale::Quarter, 2), (Scale::Eighth, 1)];
+mod turbo_pixels;
 
 struct Random(u64);
 
@@ -16,23 +15,6 @@ impl Random {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n.max(1)
     }
-}
-
-/// An image with smooth parts, edges and noise, so that every kind of block occurs.
-fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
-    let mut pixels = Vec::new();
-    for y in 0..size.height {
-        for x in 0..size.width {
-            let noise = if (x / 24 + y / 16).is_multiple_of(3) { random.below(64) as u32 } else { 0 };
-            let edge = if (x + 2 * y) % 37 < 5 { 90 } else { 0 };
-            for channel in 0..u32::from(channels) {
-                let value = x * (channel + 1) / 2 + y * (3 - channel % 3) + noise * 3 + edge;
-                pixels.push((value % 256) as u8);
-            }
-        }
-    }
-    pixels
 }
 
 /// Number of low bits that are missing, of every coefficient of every component; 99: all are.
@@ -92,39 +74,6 @@ fn next_scan(missing: &mut Missing, component: usize, start: usize, random: &mut
     Scan { components: vec![component as u8], band: (first as u8, last as u8), bits }
 }
 
-fn by_turbo(bytes: &[u8], region: Region, scale: u8, layout: PixelLayout) -> Result<Vec<u8>> {
-    let stride = region.width as usize * layout.bytes();
-    let mut pixels = vec![0; stride * region.height as usize];
-    let mut out = ImageMut::new(&mut pixels, region.size(), stride, layout)?;
-    turbo::decode_region(bytes, region, scale, LIMIT, &mut out)?;
-    Ok(pixels)
-}
-
-fn by_us(
-    decoder: &mut Decoder,
-    bytes: &[u8],
-    region: Region,
-    scale: Scale,
-    layout: PixelLayout,
-) -> Result<(Vec<u8>, Path)> {
-    let stride = region.width as usize * layout.bytes();
-    let mut pixels = vec![0; stride * region.height as usize];
-    let mut out = ImageMut::new(&mut pixels, region.size(), stride, layout)?;
-    let path = decoder.decode_into(bytes, None, region, scale, &mut out)?;
-    Ok((pixels, path))
-}
-
-fn region_of(size: Size, fractions: [u16; 4]) -> Region {
-    let part = |n: u32, f: u16| (u64::from(n) * u64::from(f) / 65536) as u32;
-    let (width, height) = (1 + part(size.width, fractions[0]), 1 + part(size.height, fractions[1]));
-    Region::new(
-        part(size.width - width + 1, fractions[2]),
-        part(size.height - height + 1, fractions[3]),
-        width,
-        height,
-    )
-}
-
 fn encodings() -> impl Strategy<Value = Encoding> {
     let sampling = prop::sample::select(vec![(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2), (1, 4), (2, 4)]);
     let width = prop_oneof![1..=20u32, 1..=120u32];
@@ -166,7 +115,7 @@ proptest! {
                 let boxes = regions.iter().map(|&f| region_of(size, f)).chain([Region::whole(size)]);
                 for region in boxes {
                     let expected = by_turbo(&bytes, region, eighths, layout).unwrap();
-                    let (pixels, path) = by_us(&mut decoder, &bytes, region, scale, layout).unwrap();
+                    let (pixels, path) = by_us(&mut decoder, &bytes, None, region, scale, layout).unwrap();
                     prop_assert!(path == Path::Sequential, "a regular file went to the fallback");
                     prop_assert!(pixels == expected, "{} {:?} {:?}", level.name(), scale, region);
                 }
@@ -186,7 +135,7 @@ proptest! {
         let complete = script(usize::from(encoding.channels), seed, 200).len() <= most;
         let region = region_of(encoding.size, fractions);
         let mut decoder = Decoder::new();
-        let (pixels, path) = by_us(&mut decoder, &bytes, region, Scale::Full, PixelLayout::Rgb).unwrap();
+        let (pixels, path) = by_us(&mut decoder, &bytes, None, region, Scale::Full, PixelLayout::Rgb).unwrap();
         prop_assert_eq!(path == Path::Sequential, complete);
         prop_assert!(pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap());
     }
@@ -258,7 +207,7 @@ fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> std::result::Result<(), Te
     let ended = bytes.windows(2).any(|pair| pair == [0xFF, 0xD9]);
     for region in [Region::whole(header.size), region_of(header.size, fractions)] {
         let expected = by_turbo(bytes, region, 8, PixelLayout::Rgb);
-        match by_us(&mut decoder, bytes, region, Scale::Full, PixelLayout::Rgb) {
+        match by_us(&mut decoder, bytes, None, region, Scale::Full, PixelLayout::Rgb) {
             Ok((pixels, path)) => {
                 let same = |expected: &Vec<u8>| *expected == pixels || !cfg!(target_arch = "x86_64");
                 prop_assert!(expected.as_ref().is_ok_and(same), "{:?} {:?}", region, path);
@@ -277,7 +226,7 @@ fn truncation_at_every_byte_is_an_error() {
         let mut decoder = Decoder::new();
         for cut in 0..bytes.len() {
             let region = Region::new(0, 0, 40, 24);
-            let done = by_us(&mut decoder, &bytes[..cut], region, Scale::Full, PixelLayout::Rgb);
+            let done = by_us(&mut decoder, &bytes[..cut], None, region, Scale::Full, PixelLayout::Rgb);
             assert!(done.is_err(), "cut at {cut}");
         }
     }
@@ -292,7 +241,8 @@ fn every_small_size_equals_libjpeg() {
             let base = Encoding::baseline(size, 3, 75, sampling);
             let bytes = encoded(&Encoding { progressive: true, ..base }, 0, 200);
             let region = Region::whole(size);
-            let (pixels, path) = by_us(&mut decoder, &bytes, region, Scale::Full, PixelLayout::Rgb).unwrap();
+            let (pixels, path) =
+                by_us(&mut decoder, &bytes, None, region, Scale::Full, PixelLayout::Rgb).unwrap();
             assert_eq!(path, Path::Sequential);
             assert!(
                 pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap(),
@@ -313,7 +263,8 @@ fn blocks_without_an_end_equal_libjpeg() {
         let encoding = Encoding { progressive: true, ..Encoding::baseline(size, 3, quality, (1, 1)) };
         let bytes = turbo::encode(&pixels, &encoding).unwrap();
         let region = Region::whole(size);
-        let (pixels, path) = by_us(&mut decoder, &bytes, region, Scale::Full, PixelLayout::Rgb).unwrap();
+        let (pixels, path) =
+            by_us(&mut decoder, &bytes, None, region, Scale::Full, PixelLayout::Rgb).unwrap();
         assert_eq!(path, Path::Sequential);
         assert!(pixels == by_turbo(&bytes, region, 8, PixelLayout::Rgb).unwrap(), "quality {quality}");
     }
