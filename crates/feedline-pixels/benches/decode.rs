@@ -1,12 +1,13 @@
 //! JPEG decoding against libjpeg-turbo on a folder of files: that the pixels are the same, then how long each way takes.
 //!
-//! `cargo bench -p feedline-pixels --bench decode -- PATH... [--rounds N] [--regions N] [--no-check]`
+//! `cargo bench -p feedline-pixels --bench decode -- PATH... [--rounds N] [--regions N] [--no-check] [--only TEXT]`
 //!
 //! Boxes are those of RandomResizedCrop (scale 0.08 to 1, ratio 3/4 to 4/3, torchvision's sampling) with a fixed seed.
 //! Techniques take turns over the whole set, and the best round of each counts. Times are of this thread's CPU.
 #![expect(clippy::print_stdout, reason = "a benchmark reports to the terminal")]
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ fn main() {
     if options.check {
         check(&images, options.regions);
     }
-    measure(images, options.rounds);
+    measure(images, options.rounds, &options.only);
 }
 
 struct Options {
@@ -39,11 +40,14 @@ struct Options {
     rounds: usize,
     regions: usize,
     check: bool,
+    /// Only techniques with this in their names are timed.
+    only: String,
 }
 
 impl Options {
     fn parse() -> Self {
-        let mut options = Options { paths: Vec::new(), rounds: 5, regions: 50, check: true };
+        let mut options =
+            Options { paths: Vec::new(), rounds: 5, regions: 50, check: true, only: String::new() };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut number = |default| arguments.next().and_then(|n| n.parse().ok()).unwrap_or(default);
@@ -51,6 +55,7 @@ impl Options {
                 "--rounds" => options.rounds = number(5),
                 "--regions" => options.regions = number(50),
                 "--no-check" => options.check = false,
+                "--only" => options.only = arguments.next().unwrap_or_default(),
                 other if other.starts_with("--") => {}
                 path => options.paths.push(PathBuf::from(path)),
             }
@@ -303,7 +308,17 @@ fn with_view(size: Size, buffer: &mut [u8], layout: PixelLayout, run: impl FnOnc
 }
 
 fn ours(indexed: bool, whole: bool, scale: Scale, layout: PixelLayout) -> impl FnMut(&Image, &mut [u8]) {
-    let mut decoder = Decoder::new();
+    ours_at(CpuLevel::detect(), indexed, whole, scale, layout)
+}
+
+fn ours_at(
+    level: CpuLevel,
+    indexed: bool,
+    whole: bool,
+    scale: Scale,
+    layout: PixelLayout,
+) -> impl FnMut(&Image, &mut [u8]) {
+    let mut decoder = Decoder::with_level(level);
     move |image, buffer| {
         let region = if whole { Region::whole(scale.apply(image.size)) } else { image.region };
         let index = image.index.as_deref().filter(|_| indexed);
@@ -330,7 +345,7 @@ fn packed(
     }
 }
 
-fn measure(images: Vec<Image>, rounds: usize) {
+fn measure(images: Vec<Image>, rounds: usize, only: &str) {
     // Times are of files that this decoder covers; the others go to libjpeg-turbo and would only dilute the ratios.
     let images: Vec<Image> = images.into_iter().filter(|image| image.index.is_some()).collect();
     if images.is_empty() {
@@ -343,7 +358,6 @@ fn measure(images: Vec<Image>, rounds: usize) {
     let levels = CpuLevel::available();
     let best = CpuLevel::detect();
     let second = *levels.get(1).unwrap_or(&CpuLevel::Scalar);
-    let mut scalar = Decoder::with_level(CpuLevel::Scalar);
     let dct: fn(&Image) -> Option<&[u8]> = |image| image.dct.as_deref();
     let compact: fn(&Image) -> Option<&[u8]> = |image| image.compact.as_deref();
     let mut techniques = vec![
@@ -369,7 +383,7 @@ fn measure(images: Vec<Image>, rounds: usize) {
             sink_decoder
                 .decode_region(&image.bytes, index, image.region, Scale::Full, PixelLayout::Rgbx, &mut sink)
                 .ok();
-            std::hint::black_box(sum);
+            black_box(sum);
         }),
         technique("ours crop, no index, RGBX", ours(false, false, Scale::Full, PixelLayout::Rgbx)),
         technique("ours full at 1/2, index, RGBX", ours(true, true, Scale::Half, PixelLayout::Rgbx)),
@@ -384,30 +398,44 @@ fn measure(images: Vec<Image>, rounds: usize) {
         technique("compact crop, RGBX", packed(false, Scale::Full, best, compact)),
         technique("compact crop, AVX2, RGBX", packed(false, Scale::Full, second, compact)),
         technique("compact crop, scalar, RGBX", packed(false, Scale::Full, CpuLevel::Scalar, compact)),
-        technique("ours crop, index, scalar, RGBX", move |image: &Image, buffer: &mut [u8]| {
-            with_view(image.region.size(), buffer, PixelLayout::Rgbx, |out| {
-                scalar.decode_into(&image.bytes, image.index.as_deref(), image.region, Scale::Full, out).ok();
-            });
-        }),
+        technique(
+            "ours crop, index, AVX2, RGBX",
+            ours_at(second, true, false, Scale::Full, PixelLayout::Rgbx),
+        ),
+        technique(
+            "ours crop, index, scalar, RGBX",
+            ours_at(CpuLevel::Scalar, true, false, Scale::Full, PixelLayout::Rgbx),
+        ),
+        technique("dct crop, AVX2, RGBX", packed(false, Scale::Full, second, dct)),
+        technique("dct full, AVX2, RGBX", packed(true, Scale::Full, second, dct)),
         technique("compact full at 1/2, RGBX", packed(true, Scale::Half, best, compact)),
         technique("compact full at 1/8, RGBX", packed(true, Scale::Eighth, best, compact)),
+        // Sixteen times: the clock of threads is coarse.
+        technique("16 checksums of the file", |image, _| {
+            for _ in 0..16 {
+                black_box(feedline_pixels::checksum::crc32c(black_box(&image.bytes)));
+            }
+        }),
+        technique("16 checksums by the crate crc32c", |image, _| {
+            for _ in 0..16 {
+                black_box(crc32c::crc32c(black_box(&image.bytes)));
+            }
+        }),
         technique("packing compact", |image, _| {
-            std::hint::black_box(dct::compact::encode(&image.bytes, LIMIT).ok());
+            black_box(dct::compact::encode(&image.bytes, LIMIT).ok());
         }),
         technique("compact back to the file", |image, _| {
-            std::hint::black_box(
-                image.compact.as_ref().map(|bytes| dct::compact::original(bytes, LIMIT).ok()),
-            );
+            black_box(image.compact.as_ref().map(|bytes| dct::compact::original(bytes, LIMIT).ok()));
         }),
         technique("packing dct", |image, _| {
-            std::hint::black_box(dct::encode(&image.bytes, LIMIT).ok());
+            black_box(dct::encode(&image.bytes, LIMIT).ok());
         }),
         technique("building the index", |image, _| {
-            std::hint::black_box(builder.build_index(&image.bytes));
+            black_box(builder.build_index(&image.bytes));
         }),
     ];
     for _ in 0..rounds {
-        for technique in &mut techniques {
+        for technique in techniques.iter_mut().filter(|technique| technique.name.contains(only)) {
             let time = timed(|| images.iter().for_each(|image| (technique.run)(image, &mut buffer)));
             technique.best = technique.best.min(time);
         }
@@ -419,7 +447,7 @@ fn report(images: &[Image], techniques: &[Technique<'_>]) {
     let count = images.len() as f64;
     let (full, partial) = (techniques[0].best, techniques[1].best);
     println!("\n{:<34}{:>12}{:>10}{:>12}", "technique", "µs/image", "× full", "× partial");
-    for technique in techniques {
+    for technique in techniques.iter().filter(|technique| technique.best.is_finite()) {
         let time = technique.best;
         println!(
             "{:<34}{:>12.1}{:>10.3}{:>12.3}",

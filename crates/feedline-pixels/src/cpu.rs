@@ -61,8 +61,9 @@ pub enum CpuLevel {
     /// x86-64 with AVX2, FMA, F16C, BMI1, BMI2 and LZCNT (Haswell, Zen and later).
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same with AVX-512 F, BW, VL, VBMI and VBMI2 (Ice Lake, Zen 4 and later), used by the few kernels that gain from it:
-    /// those that look bytes up in tables.
+    /// The same with AVX-512 F, BW, VL, VBMI and VBMI2 (Ice Lake, Zen 4 and later), used by the kernels that gain from it:
+    /// table lookups, stored coefficients, the inverse DCT, checksums. Older processors with AVX-512 (Skylake to Cascade
+    /// Lake) lower their clock for it; they lack VBMI2, so they use AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// 64-bit Arm with NEON, which every such CPU has.
@@ -119,6 +120,15 @@ impl CpuLevel {
             CpuLevel::Neon => "neon",
         }
     }
+}
+
+/// The level for kernels that need `pdep` and `pext`: the reference where these are slow.
+pub(crate) fn level_with_pdep(level: CpuLevel) -> CpuLevel {
+    #[cfg(target_arch = "x86_64")]
+    if !has_fast_pdep() {
+        return CpuLevel::Scalar;
+    }
+    level
 }
 
 /// Whether `pdep` takes one cycle. It does on all CPUs that have it, except AMD's before Zen 3, where it takes up to

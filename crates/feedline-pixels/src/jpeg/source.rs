@@ -42,6 +42,15 @@ pub(crate) struct SourceScratch {
     stuffed: Vec<u32>,
 }
 
+/// The end of a scan's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanEnd {
+    /// Number of bytes, stuffing included.
+    pub(crate) length: usize,
+    /// Whether the last byte is padded with ones; else with zeros.
+    pub(crate) ones: bool,
+}
+
 /// Checkpoints so far.
 struct Recorded {
     spacing: usize,
@@ -199,13 +208,49 @@ impl<'a> Walk<'a> {
     pub(crate) fn finish(mut self, frame: &Frame, whole: bool) -> Result<Collected, Irregular> {
         let here = self.mcu.div_ceil(self.mcus_across);
         let rest = frame.mcus_down - here;
-        let rows = if whole || rest <= frame.mcus_down / 8 { frame.mcus_down } else { here };
+        let rows = if whole || rest <= frame.mcus_down / 4 { frame.mcus_down } else { here };
         self.skip_to(rows * self.mcus_across)?;
         self.check()?;
         let end = self.checkpoint();
         let Recorded { spacing, mut checkpoints } = self.recorded.take().ok_or(Irregular)?;
         checkpoints.push(end);
         Ok(Collected { spacing, rows, checkpoints })
+    }
+
+    /// Fills `blocks` with all coefficients of the scan, which starts here. Returns the position of its end if the blocks
+    /// determine its bits (see [`huffman::decode_mcus_and_compare`]).
+    pub(crate) fn fill_all(mut self, blocks: &mut [Block]) -> Result<Option<ScanEnd>, Irregular> {
+        let per_mcu = self.tables.slots.len();
+        let end = blocks.len() / per_mcu;
+        let mut determined = self.restart_interval == 0;
+        let mut rest = blocks;
+        while self.mcu < end {
+            let stop = self.stretch(end)?;
+            let (now, later) = rest.split_at_mut((stop - self.mcu) * per_mcu);
+            let (reader, predictors) = (&mut self.reader, &mut self.predictors);
+            determined &= huffman::decode_mcus_and_compare(self.level, self.tables, reader, predictors, now)?;
+            self.mcu = stop;
+            rest = later;
+        }
+        self.check()?;
+        Ok(if determined { self.end() } else { None })
+    }
+
+    /// Where the scan ends and how it is padded; `None` if neither with ones nor with zeros.
+    fn end(&self) -> Option<ScanEnd> {
+        let bits = self.reader.position();
+        let bytes = bits.div_ceil(8);
+        let padding = (1u16 << (bytes * 8 - bits)) - 1;
+        let last = *self.bytes.get(bytes.checked_sub(1)?)?;
+        let ones = match u16::from(last) & padding {
+            padded if padded == padding => true,
+            0 => false,
+            _ => return None,
+        };
+        let stuffed = self.stuffed.iter().filter(|&&at| (at as usize) < bytes).count();
+        // A last byte of ones that is not followed by a zero.
+        let cut = last == 0xFF && !self.stuffed.contains(&(bytes as u32 - 1));
+        (!cut).then_some(ScanEnd { length: bytes + stuffed, ones })
     }
 
     /// The current state.

@@ -25,6 +25,8 @@ mod dc;
 mod encode;
 mod original;
 mod planes;
+mod split;
+mod streams;
 
 use super::{corrupt, long, short};
 use crate::jpeg::frame::{Colors, Frame};

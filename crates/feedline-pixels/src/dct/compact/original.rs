@@ -4,7 +4,8 @@
 //! data) and of the tail (after the end of the data), 32 bits each; then both, deflated.
 //!
 //! A sequential scan is determined by its coefficients, its Huffman tables and its restart interval, if the encoder
-//! wrote it the usual way. This is checked when a file is packed.
+//! wrote it the usual way. This is checked when a file is packed: by the decoder while it reads the codes, or, for tables and
+//! scans that it cannot judge, by writing the scan and comparing.
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -24,15 +25,12 @@ const PREFIX: usize = 9;
 
 /// Data to store besides the coefficients; `None` if the file could not be restored.
 pub(super) fn keep(bytes: &[u8], read: &Coefficients) -> Option<Vec<u8>> {
-    let header = parse::parse(bytes).ok()?.data_start;
-    let mut rebuilt = Vec::with_capacity(bytes.len() + 64);
-    let fill = [0xFFu8, 0].into_iter().find(|fill| {
-        rebuilt.clear();
-        rebuilt.extend_from_slice(&bytes[..header]);
-        write_scan(&mut rebuilt, &bytes[..header], *fill, &read.frame, &read.blocks).is_some()
-            && bytes.starts_with(&rebuilt)
-    })?;
-    let tail = &bytes[rebuilt.len()..];
+    let header = read.data_start;
+    let (end, fill) = match read.determined {
+        Some(end) => (header + end.length, if end.ones { 0xFF } else { 0 }),
+        None => rebuilt(bytes, read)?,
+    };
+    let tail = bytes.get(end..)?;
     let mut out = vec![fill & 1];
     out.extend_from_slice(&u32::try_from(header).ok()?.to_le_bytes());
     out.extend_from_slice(&u32::try_from(tail.len()).ok()?.to_le_bytes());
@@ -40,6 +38,19 @@ pub(super) fn keep(bytes: &[u8], read: &Coefficients) -> Option<Vec<u8>> {
     deflated.write_all(&bytes[..header]).ok()?;
     deflated.write_all(tail).ok()?;
     deflated.finish().ok()
+}
+
+/// Writes the scan as [`original`] would, and compares: its end in the file, and the padding.
+fn rebuilt(bytes: &[u8], read: &Coefficients) -> Option<(usize, u8)> {
+    let header = bytes.get(..read.data_start)?;
+    let mut rebuilt = Vec::with_capacity(bytes.len() + 64);
+    let fill = [0xFFu8, 0].into_iter().find(|fill| {
+        rebuilt.clear();
+        rebuilt.extend_from_slice(header);
+        write_scan(&mut rebuilt, header, *fill, &read.frame, &read.blocks).is_some()
+            && bytes.starts_with(&rebuilt)
+    })?;
+    Some((rebuilt.len(), fill))
 }
 
 /// Restores the encoded file, byte for byte.
@@ -240,4 +251,69 @@ fn write_ac(writer: &mut ScanWriter<'_>, block: &Block, codes: &Codes) -> Option
         writer.push(code, length);
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::encode;
+    use super::*;
+    use crate::jpeg::coefficients;
+    use crate::turbo::{self, Encoding};
+    use crate::Size;
+    use proptest::prelude::*;
+
+    const LIMIT: u64 = 1 << 20;
+
+    fn read(bytes: &[u8]) -> Coefficients {
+        coefficients::read(bytes, LIMIT).unwrap_or_else(|_| panic!("a regular file"))
+    }
+
+    proptest! {
+        /// What the decoder sees is what writing the scan again shows.
+        #[test]
+        fn the_decoder_finds_the_end_that_writing_finds(
+            width in 1..90u32, height in 1..60u32, quality in 1..=100u8, seed in any::<u64>(),
+            optimize in any::<bool>(), even in any::<bool>(),
+        ) {
+            let sampling = if even { (2, 2) } else { (1, 1) };
+            let base = Encoding::baseline(Size::new(width, height), 3, quality, sampling);
+            let mut state = seed | 1;
+            let pixels: Vec<u8> = (0..width * height * 3).map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if i / 300 % 2 == 0 { (state >> 56) as u8 } else { (i / 7) as u8 }
+            }).collect();
+            let bytes = turbo::encode(&pixels, &Encoding { optimize, ..base }).unwrap();
+            let read = read(&bytes);
+            let end = read.determined.unwrap();
+            let found = (read.data_start + end.length, if end.ones { 0xFF } else { 0 });
+            prop_assert_eq!(rebuilt(&bytes, &read), Some(found));
+        }
+    }
+
+    /// A grey image of one block with this scan.
+    fn one_block(scan: &[u8]) -> Vec<u8> {
+        let flat = turbo::encode(&[128; 64], &Encoding::baseline(Size::new(8, 8), 1, 75, (1, 1))).unwrap();
+        let header = parse::parse(&flat).ok().unwrap().data_start;
+        [&flat[..header], scan, &[0xFF, 0xD9]].concat()
+    }
+
+    #[test]
+    fn scans_that_coefficients_do_not_determine_are_refused() {
+        // The standard tables: 00 is no difference, 11111111001 are sixteen zeros, 1010 is the end of a block.
+        let padded = [(0b0010_1011, true), (0b0010_1000, false)];
+        for (scan, ones) in padded {
+            let bytes = one_block(&[scan]);
+            assert_eq!(read(&bytes).determined.map(|end| (end.length, end.ones)), Some((1, ones)));
+            assert_eq!(original(&encode(&bytes, LIMIT).unwrap(), LIMIT).unwrap(), bytes);
+        }
+        let odd_padding = one_block(&[0b0010_1001]);
+        let needless_zeros = one_block(&[0b0011_1111, 0b1100_1101, 0b0111_1111]);
+        for bytes in [odd_padding, needless_zeros] {
+            assert_eq!(read(&bytes).determined, None);
+            assert!(encode(&bytes, LIMIT).is_err());
+        }
+        // Bytes between the scan and the end marker belong to the tail.
+        let longer = one_block(&[0b0010_1011, 0x12, 0x34]);
+        assert_eq!(original(&encode(&longer, LIMIT).unwrap(), LIMIT).unwrap(), longer);
+    }
 }

@@ -10,7 +10,7 @@ mod reader;
 mod table;
 
 pub(crate) use lanes::Job;
-pub(crate) use level::{decode_jobs, decode_mcus, skip_mcus};
+pub(crate) use level::{decode_jobs, decode_mcus, decode_mcus_and_compare, skip_mcus};
 pub(crate) use reader::{REACH, Reader};
 pub(crate) use table::{AcTable, DcTable, END_OF_BLOCK, RefineTable, advance, is_tree, value};
 
@@ -93,20 +93,21 @@ fn natural(index: u32) -> usize {
 /// Decodes the difference of a DC coefficient. Needs [`table::MAX_DC_BITS`] bits in the reader.
 #[inline(always)]
 pub(crate) fn difference(reader: &mut Reader<'_>, dc: &DcTable) -> Result<i32, Irregular> {
-    let entry = dc.lookup(reader.bits());
+    let bits = reader.bits();
+    let entry = dc.lookup(bits);
     reader.consume(entry);
-    // An advance other than one marks a code that is not in the table.
-    if advance(entry) == 1 { Ok(i32::from(value(entry))) } else { Err(Irregular) }
+    DcTable::value(entry, bits).ok_or(Irregular)
 }
 
-/// Decodes one block. It is cleared here, just before it is written, rather than with all others beforehand.
+/// Decodes one block. It is cleared here, just before it is written, rather than with all others beforehand. Returns
+/// the index at its end.
 #[inline(always)]
 fn block(
     reader: &mut Reader<'_>,
     slot: &Slot<'_>,
     predictors: &mut Predictors,
     block: &mut Block,
-) -> Result<(), Irregular> {
+) -> Result<u32, Irregular> {
     reader.begin_block()?;
     reader.refill();
     *block = [0; 64];
@@ -114,6 +115,14 @@ fn block(
     *predictor = predictor.wrapping_add(difference(reader, slot.dc)?);
     block[0] = *predictor as i16;
     ac_coefficients(reader, slot.ac, |index, value| block[natural(index)] = value)
+}
+
+/// Whether a decoded block has no codes that could be left out: the last code before its end, at `index`, gave a
+/// coefficient. A run of sixteen zeros would have left a zero there.
+#[inline(always)]
+fn is_shortest(block: &Block, index: u32) -> bool {
+    let last = index & LAST;
+    last == 0 || block[natural(last)] != 0
 }
 
 /// Skips one block, keeping only what later ones depend on.
@@ -159,13 +168,13 @@ fn skip_coefficients(reader: &mut Reader<'_>, ac: &AcTable, skip: &SkipTable) ->
     }
 }
 
-/// The rest of a block after its DC coefficient.
+/// The rest of a block after its DC coefficient. Returns the index at its end.
 #[inline(always)]
 fn ac_coefficients(
     reader: &mut Reader<'_>,
     ac: &AcTable,
     mut write: impl FnMut(u32, i16),
-) -> Result<(), Irregular> {
+) -> Result<u32, Irregular> {
     let mut index = 0;
     // The refill before the DC difference left enough for one lookup; each one after that is enough for two.
     while !coefficients(reader, ac, &mut index, &mut write)? {
@@ -174,5 +183,5 @@ fn ac_coefficients(
             break;
         }
     }
-    if index & OVERRUN == 0 { Ok(()) } else { Err(Irregular) }
+    if index & OVERRUN == 0 { Ok(index) } else { Err(Irregular) }
 }

@@ -10,6 +10,7 @@ use super::super::parse::{Scan, ZIGZAG};
 use super::bits::{Portable, Spread};
 use super::store::{Place, block_of};
 use crate::CpuLevel;
+use crate::cpu::{dispatch, level_with_pdep};
 
 /// Bit of the first coefficient in [`Place::present`].
 const TOP: u64 = 1 << 63;
@@ -81,14 +82,7 @@ pub(super) fn dc_first(
     columns: Range<usize>,
     places: &mut [Place],
 ) -> Result<(), Irregular> {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has BMI2.
-            unsafe { bmi2::dc_first(state, slots, low, columns, places) }
-        }
-        _ => dc_first_here(state, slots, low, columns, places),
-    }
+    dispatch!(level, dc_first(state, slots, low, columns, places))
 }
 
 /// Decodes one more bit of DC coefficients, of the MCUs `columns` of a row.
@@ -120,14 +114,7 @@ pub(super) fn ac_first(
     places: &mut [Place],
     blocks: &mut Vec<Block>,
 ) -> Result<(), Irregular> {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 | CpuLevel::Avx512 => {
-            // SAFETY: the level says that this CPU has BMI2.
-            unsafe { bmi2::ac_first(state, table, band, places, blocks) }
-        }
-        _ => ac_first_here(state, table, band, places, blocks),
-    }
+    dispatch!(level, ac_first(state, table, band, places, blocks))
 }
 
 /// Decodes one more bit of AC coefficients.
@@ -139,14 +126,7 @@ pub(super) fn ac_refine(
     places: &mut [Place],
     blocks: &mut Vec<Block>,
 ) -> Result<(), Irregular> {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        CpuLevel::Avx2 | CpuLevel::Avx512 if crate::cpu::has_fast_pdep() => {
-            // SAFETY: the level says that this CPU has BMI2.
-            unsafe { bmi2::ac_refine(state, table, band, places, blocks) }
-        }
-        _ => ac_refine_here::<Portable>(state, table, band, places, blocks),
-    }
+    dispatch!(level_with_pdep(level), ac_refine(state, table, band, places, blocks))
 }
 
 #[inline(always)]
@@ -398,8 +378,24 @@ fn correct(block: &mut Block, mut fixes: u64, band: &Band) {
     }
 }
 
+mod scalar {
+    use super::*;
+    pub(super) use super::{ac_first_here as ac_first, dc_first_here as dc_first};
+
+    pub(super) fn ac_refine(
+        state: &mut State<'_>,
+        table: &RefineTable,
+        band: &Band,
+        places: &mut [Place],
+        blocks: &mut Vec<Block>,
+    ) -> Result<(), Irregular> {
+        ac_refine_here::<Portable>(state, table, band, places, blocks)
+    }
+}
+
+/// The same, compiled for CPUs with BMI2.
 #[cfg(target_arch = "x86_64")]
-mod bmi2 {
+mod avx2 {
     use super::super::bits::Pdep;
     use super::*;
 

@@ -296,7 +296,12 @@ mod tests {
         #[test]
         fn rows_come_back_at_every_level(blocks in blocks(), from in 0usize..40, has_full in any::<bool>()) {
             let mut data = Vec::new();
-            append_row(&mut data, &blocks, has_full).unwrap();
+            append_row(CpuLevel::Scalar, &mut data, &blocks, has_full).unwrap();
+            for level in CpuLevel::available() {
+                let mut same = Vec::new();
+                append_row(level, &mut same, &blocks, has_full).unwrap();
+                prop_assert_eq!(&same, &data);
+            }
             let length = data.len();
             data.extend_from_slice(&[0; SLACK]);
             let row = Row::open(&data, 0..length, blocks.len(), has_full).unwrap();
@@ -316,7 +321,7 @@ mod tests {
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         ) {
             let mut data = Vec::new();
-            append_row(&mut data, &blocks, has_full).unwrap();
+            append_row(CpuLevel::Scalar, &mut data, &blocks, has_full).unwrap();
             let length = data.len();
             for (at, byte) in changes {
                 data[at.index(length)] = byte;
