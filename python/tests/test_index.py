@@ -11,8 +11,10 @@ from pathlib import Path
 import feedline as fl
 import numpy as np
 import pytest
+from buckets import Servers
 from feedline import transforms as T
 from pictures import make_folder
+from PIL import Image
 
 RECIPE = [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.Normalize.imagenet()]
 KNOBS = {"batch_size": 8, "shuffle": True, "seed": 3, "transforms": RECIPE, "output": "numpy", "num_workers": 2}
@@ -62,6 +64,29 @@ def test_every_format_gives_the_same_batches(photos, tmp_path, system):
     assert stored(tmp_path)
     assert same(epochs(dataset), plain)
     assert known(source) == len(dataset)
+
+
+def test_a_bucket_gives_the_same_batches(servers: Servers, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEEDLINE_CACHE_DIR", str(tmp_path / "cache"))
+    near = make_folder(servers.folder / "bucket" / "photos", per_class=4, size=(480, 360))
+    far = fl.open("s3://bucket/photos", storage_options=servers.options)
+    plain = epochs(near, index="off")
+    assert not stored(tmp_path)
+    assert same(epochs(far, index="build"), plain)
+    (file,) = stored(tmp_path)
+    # One entry of 24 bytes for each image, after the header: all were found by their bytes.
+    assert int.from_bytes(file.read_bytes()[16:24], "little") == len(far)
+    written = file.stat().st_mtime_ns
+    assert same(epochs(far), plain)
+    assert [(found, found.stat().st_mtime_ns) for found in stored(tmp_path)] == [(file, written)]
+
+
+def test_progressive_images_have_none(photos, tmp_path):
+    for path in photos.rglob("*.jpg"):
+        Image.open(path).save(path, quality=95, progressive=True)
+    dataset = fl.open(photos)
+    assert same(epochs(dataset, index="build"), epochs(dataset, index="off"))
+    assert not stored(tmp_path)
 
 
 def test_fast_pixels_views_and_resume(photos):

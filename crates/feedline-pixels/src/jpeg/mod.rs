@@ -138,7 +138,7 @@ pub enum Recording {
     /// Nothing.
     #[default]
     Off,
-    /// The rows that are decoded anyway, and those above them; and the rest if it is at most an eighth. If a later decode
+    /// The rows that are decoded anyway, and those above them; and the rest if it is at most a quarter. If a later decode
     /// needs more rows than an index has, it records a longer one.
     Decoded,
     /// The whole image; costs the entropy decoding of the rest of the scan.
@@ -169,6 +169,11 @@ pub fn probe(bytes: &[u8]) -> Result<JpegHeader> {
         progressive: header.progressive,
         indexable: false,
     })
+}
+
+/// Whether a JPEG can have a seek index, as far as its markers show; see [`Decoder::build_index`].
+pub fn may_have_index(bytes: &[u8]) -> bool {
+    parse::may_have_index(bytes)
 }
 
 /// Whether a seek index reaches to the end of its image.

@@ -113,6 +113,22 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedMarkers, NotCovered> {
     }
 }
 
+/// Whether the file can have a seek index, from its markers alone: sequential, and without restart intervals.
+pub(crate) fn may_have_index(bytes: &[u8]) -> bool {
+    let (mut at, mut sequential) = (2, false);
+    while let Ok((marker, body, next)) = segment(bytes, at) {
+        match marker {
+            0xC0 | 0xC1 => sequential = true,
+            0xC2 | 0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => return false,
+            0xDD if body != [0, 0] => return false,
+            0xDA => return sequential,
+            _ => {}
+        }
+        at = next;
+    }
+    false
+}
+
 fn empty() -> ParsedMarkers {
     ParsedMarkers {
         size: Size::new(0, 0),

@@ -38,9 +38,13 @@ impl Shared {
     }
 }
 
-/// Whether an image is stored without an index and is worth one.
+/// Whether an image is stored without an index, is worth one and can have one. Images that cannot (progressive ones) are
+/// not even hashed.
 fn is_wanting(bytes: &[u8], index: &[u8]) -> bool {
-    index.is_empty() && bytes.len() >= WORTH_INDEXING && bytes.starts_with(&[0xff, 0xd8, 0xff])
+    index.is_empty()
+        && bytes.len() >= WORTH_INDEXING
+        && bytes.starts_with(&[0xff, 0xd8, 0xff])
+        && jpeg::may_have_index(bytes)
 }
 
 /// The index of a worker's current image.
@@ -205,5 +209,31 @@ impl Builder<'_> {
         } else {
             report.without += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use feedline_pixels::Size;
+    use feedline_pixels::turbo::{Encoding, encode};
+
+    #[test]
+    fn only_images_that_can_have_an_index_are_looked_up() {
+        let size = Size::new(300, 200);
+        let pixels: Vec<u8> = (0..size.area() * 3).map(|i| ((i * i) >> 7) as u8).collect();
+        let base = Encoding::baseline(size, 3, 95, (2, 2));
+        let wanting = |encoding: Encoding| {
+            let bytes = encode(&pixels, &encoding).unwrap();
+            assert!(bytes.len() >= WORTH_INDEXING);
+            assert_eq!(is_wanting(&bytes, &[]), jpeg::Decoder::new().build_index(&bytes).is_some());
+            is_wanting(&bytes, &[])
+        };
+        assert!(wanting(base));
+        assert!(!wanting(Encoding { progressive: true, ..base }));
+        assert!(!wanting(Encoding { restart_interval: 5, ..base }));
+        let bytes = encode(&pixels, &base).unwrap();
+        assert!(!is_wanting(&bytes, &[1]));
+        assert!(!is_wanting(&bytes[..WORTH_INDEXING - 1], &[]));
     }
 }
