@@ -8,13 +8,15 @@ FOLDER has class sub-folders of images. Three questions, each answered in one ru
 - every `pread` delayed (`tools/slow_reads.c`, built here with `cc`): the train recipe from a pack and a folder, with
   `read_ahead` off and auto, against the rate without a delay;
 - everything in the page cache: CPU time with auto against off;
-- a cold epoch (`posix_fadvise(DONTNEED)`) of undecoded bytes against plain parallel reads of the same bytes.
+- a cold epoch (`posix_fadvise(DONTNEED)`) of undecoded bytes against plain parallel reads of the same bytes, through the
+  page cache and past it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import random
 import resource
@@ -22,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -168,6 +171,26 @@ def plain(pieces: list[tuple[Path, int, int]], threads: int) -> None:
         os.close(file)
 
 
+def plain_direct(pieces: list[tuple[Path, int, int]], threads: int) -> None:
+    """The same past the page cache: whole pages, into memory that begins on a page."""
+    opened = {path: os.open(path, os.O_RDONLY | os.O_DIRECT) for path in {path for path, _, _ in pieces}}
+    longest = max(length for _, _, length in pieces)
+    own = threading.local()
+
+    def read(piece: tuple[Path, int, int]) -> None:
+        path, start, length = piece
+        if not hasattr(own, "pages"):
+            own.pages = memoryview(mmap.mmap(-1, longest + 2 * mmap.PAGESIZE))
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        end = -(-(start + length) // mmap.PAGESIZE) * mmap.PAGESIZE
+        os.preadv(opened[path], [own.pages[: end - first]], first)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(read, pieces))
+    for file in opened.values():
+        os.close(file)
+
+
 def pieces_of(name: str, files: list[Path]) -> list[tuple[Path, int, int]]:
     """What to read: whole files, or pieces of a pack of about an image, in random order."""
     found = []
@@ -191,11 +214,13 @@ def cold_load(path: Path, files: list[Path], threads: int, ahead: str, shuffle: 
     return time.perf_counter() - begun
 
 
-def cold_reads(files: list[Path], pieces: list[tuple[Path, int, int]]) -> float:
+def cold_reads(
+    files: list[Path], pieces: list[tuple[Path, int, int]], way: Callable[[list[tuple[Path, int, int]], int], None]
+) -> float:
     """Seconds of plain reads."""
     cool(files)
     begun = time.perf_counter()
-    plain(pieces, 32)
+    way(pieces, 32)
     return time.perf_counter() - begun
 
 
@@ -205,7 +230,10 @@ def cold(paths: dict[str, Path], arguments: argparse.Namespace) -> None:
     for name, path in paths.items():
         files = sorted(p for p in path.rglob("*") if p.is_file())
         pieces = pieces_of(name, files)
-        ways: dict[str, Callable[[], float]] = {"plain reads": partial(cold_reads, files, pieces)}
+        ways: dict[str, Callable[[], float]] = {
+            "plain reads": partial(cold_reads, files, pieces, plain),
+            "plain, O_DIRECT": partial(cold_reads, files, pieces, plain_direct),
+        }
         for shuffle, word in ((True, "shuffled"), ("block", "blocks")):
             for ahead in ("off", "auto"):
                 ways[f"{word}, {ahead}"] = partial(cold_load, path, files, arguments.threads, ahead, shuffle)
