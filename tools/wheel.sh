@@ -20,11 +20,13 @@ fi
 tools=$PWD/target/zig/$target
 mkdir -p "$tools"
 make_tool() { # name, zig's command
-  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$PWD/.venv/bin/python" "$2" >"$tools/$1"
+  printf '#!/bin/sh\n%s\nexec "%s" -m ziglang %s "$@"\n' "${3:-}" "$PWD/.venv/bin/python" "$2" >"$tools/$1"
   chmod +x "$tools/$1"
 }
-make_tool zig-cc "cc -target $zig_target"
-make_tool "$processor-linux-gnu-gcc" "cc -target $zig_target"
+# When only macros are asked for, zig does not understand its own versions of glibc.
+choose="target=$zig_target; case \" \$* \" in *' -dM '*) target=${zig_target%.2.28} ;; esac"
+make_tool zig-cc 'cc -target "$target"' "$choose"
+make_tool "$processor-linux-gnu-gcc" 'cc -target "$target"' "$choose"
 make_tool "$processor-linux-gnu-ar" ar
 make_tool "$processor-linux-gnu-strip" "objcopy --strip-all"
 export PATH=$tools:$PWD/.venv/bin:$PATH CC=$tools/zig-cc
