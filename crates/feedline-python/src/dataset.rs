@@ -114,9 +114,8 @@ impl PyDataset {
                     if let Some(mode) = modes.as_ref().and_then(|modes| modes.get(&name)) =>
                 {
                     let place = self.dataset.format().locate(sample).seen_as(sample).with_field(&name);
-                    let made = py.detach(|| {
-                        feedline::encode::decode_values(bytes, index, meta, mode, page as usize)
-                    });
+                    let made = py
+                        .detach(|| feedline::encode::decode_values(bytes, index, meta, mode, page as usize));
                     let bad = |e| feedline::Error::sample(place, feedline::error::Stage::Decode, e);
                     let made = made.map_err(bad).or_raise()?;
                     array(py, made.dtype.name(), &made.shape, &made.bytes)?
