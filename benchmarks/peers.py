@@ -166,9 +166,9 @@ def headline(result: dict) -> str:
         if name in OURS or name in others or name == "torch":
             row, shown = rows[name], f"**{name}**" if name in OURS else name
             lines.append(f"| {shown} | {row['rate']:,.0f} | {row['rate'] / torch:.1f} | {row['cpu_per_1000']:.2f} |")
-    told = "`feedline` reads the folder of JPEGs; `-pack`, `-compact` and `-dct` are packs of it."
+    note = "`feedline` reads the folder of JPEGs; `-pack`, `-compact` and `-dct` are packs of it."
     machine = f"{result['machine']['cpu']}, {result['settings']['threads']} threads"
-    return "\n".join([*lines, "", f"{told} {machine}; [all of it]({PAGE}/peers.md)"])
+    return "\n".join([*lines, "", f"{note} {machine}; [all of it]({PAGE}/peers.md)"])
 
 
 def between(page: Path, text: str) -> None:

@@ -205,7 +205,7 @@ def on_core(core: int) -> Iterator[None]:
 
 
 def put_blobs(options: dict[str, str], folder: Path, uri: str, size: int) -> None:
-    """Through the server, which then knows the ETags; it hashes files laid in its folder anew for every request."""
+    """Through the server, which then knows the ETags; it hashes files laid in its folder again for every request."""
     rng = np.random.default_rng(0)
     rows = ({"blob": rng.bytes(256 << 10)} for _ in range(size // (256 << 10)))
     fl.pack(rows, folder, progress=False)
@@ -237,30 +237,30 @@ def blocks(served: Path, wanted: list[str], others: list[str], rounds: int) -> N
 def latency(served: Path, rounds: int) -> None:
     """Through a proxy that holds every answer back, by nothing and by 20 ms."""
     pieces = "--large-pieces"
-    with servers(served, pieces, "--delay-ms", "0") as near, servers(served, pieces, "--delay-ms", "20") as far:
+    with servers(served, pieces, "--delay-ms", "0") as local, servers(served, pieces, "--delay-ms", "20") as remote:
         sides = [
-            feedline_blocks(near, "answers at once", BLOCK_SHUFFLE),
-            feedline_blocks(far, "answers 20 ms later", BLOCK_SHUFFLE),
+            feedline_blocks(local, "answers at once", BLOCK_SHUFFLE),
+            feedline_blocks(remote, "answers 20 ms later", BLOCK_SHUFFLE),
         ]
         compare("Blocks through the delaying proxy", "MB", sides, rounds)
-    with servers(served, pieces, "--delay-ms", "200") as far:
+    with servers(served, pieces, "--delay-ms", "200") as remote:
         begun = time.perf_counter()
-        ds = fl.open("s3://bench/train", storage_options=far)
+        ds = fl.open("s3://bench/train", storage_options=remote)
         with fl.Loader(ds, batch_size=64, shuffle=True, decode="none", output="numpy") as loader:
             next(iter(loader))
         print(f"\nFrom fl.open to the first batch: {(time.perf_counter() - begun) / 0.2:.1f} round trips of 200 ms")
 
 
-def training(served: Path, folder: Path, near: fl.Dataset, rounds: int) -> None:
+def training(served: Path, folder: Path, local: fl.Dataset, rounds: int) -> None:
     """The reader has a core of its own and the server the other, as if it were another machine."""
     with on_core(1), servers(served, "--large-pieces") as options, on_core(0):
-        far = fl.open("s3://bench/train", storage_options=options)
+        remote = fl.open("s3://bench/train", storage_options=options)
         epoch = 0
 
         def packed_while_training() -> tuple[float, float, float]:
             nonlocal epoch
             epoch += 1
-            ds = far.cached(folder / f"cache{epoch}")
+            ds = remote.cached(folder / f"cache{epoch}")
             measured = timed(train_images(ds, 1))()
             wait_for_pack(ds)
             # The next round writes into the memory that this one's files had in the page cache: on a virtual machine,
@@ -268,13 +268,13 @@ def training(served: Path, folder: Path, near: fl.Dataset, rounds: int) -> None:
             shutil.rmtree(folder / f"cache{epoch}")
             return measured
 
-        cached = far.cached(folder / "cache0")
+        cached = remote.cached(folder / "cache0")
         train_images(cached, 1)()
         wait_for_pack(cached)
         print(f"\nlocal copy: {json.dumps({k: str(v) for k, v in (cached.copy_status or {}).items()})}")
         sides = [
-            Side("local pack", timed(train_images(near, 1))),
-            Side("S3, streamed", timed(train_images(far, 1))),
+            Side("local pack", timed(train_images(local, 1))),
+            Side("S3, streamed", timed(train_images(remote, 1))),
             Side("S3, packed while training, first epoch", packed_while_training),
             Side("S3, packed while training, later epochs", timed(train_images(cached, 1))),
         ]
@@ -299,16 +299,16 @@ def main() -> None:
         root = Path(name)
         served = root / "served"
         (served / "bench").mkdir(parents=True)
-        near = fl.pack(fl.concat([fl.open(args.folder)] * args.repeat), root / "train", progress=False)
+        local = fl.pack(fl.concat([fl.open(args.folder)] * args.repeat), root / "train", progress=False)
         with servers(served) as options:
             if {"published", "fast", "latency"} & {*wanted}:
                 put_blobs(options, root / "blobs", "s3://bench/blobs", args.block_bytes)
-            fl.pack(near, "s3://bench/train", progress=False, storage_options=options)
+            fl.pack(local, "s3://bench/train", progress=False, storage_options=options)
         blocks(served, wanted, others, args.rounds)
         if "latency" in wanted:
             latency(served, args.rounds)
         if "training" in wanted:
-            training(served, root, near, args.rounds)
+            training(served, root, local, args.rounds)
 
 
 if __name__ == "__main__":

@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only parts with this in their names, such as encodings")
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
-        parser.error(f"{arguments.folder} is not a folder of class folders; say make bench DATA=...")
+        parser.error(f"{arguments.folder} is not a folder of class folders; run make bench DATA=...")
     import torch
 
     print(

@@ -4,7 +4,7 @@
 
 Packs of tiny samples, in order and shuffled: 64 bytes; an 8 x 8 image stored as pixels, cropped and normalised; and
 undecoded views of the mapped file. Samples/s by wall time, and CPU time per sample, best and median round. The ratio of
-the last to the first number of threads tells what threads take from each other.
+the last to the first number of threads shows what threads cost each other.
 """
 
 from __future__ import annotations

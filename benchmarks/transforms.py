@@ -34,7 +34,7 @@ BEHIND = {
     "GaussianNoise": "Every value is drawn from the seed and its place, the same on any machine and thread.",
     "MotionBlur": "Sums are in single precision; the rows of a large image do not fit the first cache as floats.",
     "OpticalDistortion": "Every place is computed in double precision.",
-    "JPEG": "libjpeg-turbo compresses in both; feedline takes memory anew for the compressed bytes.",
+    "JPEG": "libjpeg-turbo compresses in both; feedline allocates memory for the compressed bytes each time.",
     "GaussianBlur": "Level with OpenCV, whose sums have eight bits of fraction.",
     "": "A few microseconds, mostly the copy and the call: parameters are drawn and planned first.",
 }

@@ -53,8 +53,8 @@ def main() -> list[float]:
         for batch in loader:
             views = batch["image"]
             with torch.no_grad():
-                told = {name: teacher(view) for name, view in views.items() if name.startswith("global")}
-                goals = {name: ((scores - center) / 0.04).softmax(1) for name, scores in told.items()}
+                scored = {name: teacher(view) for name, view in views.items() if name.startswith("global")}
+                goals = {name: ((scores - center) / 0.04).softmax(1) for name, scores in scored.items()}
             made = {name: (student(view) / 0.1).log_softmax(1) for name, view in views.items()}
             pairs = [(goal, made[view]) for name, goal in goals.items() for view in made if view != name]
             loss = torch.stack([-(goal * found).sum(1).mean() for goal, found in pairs]).mean()
@@ -62,7 +62,7 @@ def main() -> list[float]:
             loss.backward()
             optimizer.step()
             with torch.no_grad():
-                center = 0.9 * center + 0.1 * torch.cat(list(told.values())).mean(0, keepdim=True)
+                center = 0.9 * center + 0.1 * torch.cat(list(scored.values())).mean(0, keepdim=True)
                 for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
                     slow.mul_(0.99).add_(fast, alpha=0.01)
             losses.append(loss.item())

@@ -74,9 +74,9 @@ def main() -> list[float]:
         compute_metrics=right,
     )
     trainer.train(resume_from_checkpoint=args.resume)
-    told = trainer.state.log_history
-    print(f"{trainer.state.global_step} steps, {told[-2].get('eval_right', 0):.2f} of the validation right")
-    return [line["loss"] for line in told if "loss" in line]
+    log = trainer.state.log_history
+    print(f"{trainer.state.global_step} steps, {log[-2].get('eval_right', 0):.2f} of the validation right")
+    return [line["loss"] for line in log if "loss" in line]
 
 
 if __name__ == "__main__":

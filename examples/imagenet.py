@@ -34,7 +34,7 @@ AMP = {"off": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float1
 
 
 def arguments() -> argparse.Namespace:
-    """What the run is told."""
+    """Arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="training data: folder, pack, tar files, bucket")
     parser.add_argument("--val", help="validation data; without it, a tenth of --data")

@@ -51,8 +51,8 @@ def scores(weights: Weights, images: jax.Array) -> jax.Array:
 
 def loss_of(weights: Weights, images: jax.Array, labels: jax.Array) -> jax.Array:
     """Cross entropy."""
-    told = jax.nn.log_softmax(scores(weights, images))
-    return -jnp.take_along_axis(told, labels[:, None], 1).mean()
+    log_probabilities = jax.nn.log_softmax(scores(weights, images))
+    return -jnp.take_along_axis(log_probabilities, labels[:, None], 1).mean()
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
@@ -90,7 +90,7 @@ def restore(path: Path, loader: fl.Loader) -> tuple[Weights, Weights, int]:
 
 
 def arguments() -> argparse.Namespace:
-    """What the run is told."""
+    """Arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="anything that fl.open reads")
     parser.add_argument("--size", type=int, default=128)

@@ -1,19 +1,21 @@
 """The words of the glossary in CONTRIBUTING.md: what its last column names does not occur in prose.
 
-Prose is Markdown, the comments of Rust, and the comments and docstrings of Python.
+Prose is Markdown, and the comments, messages and names of tests in Rust and Python.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # What was released keeps its words, and the glossary names those it forbids.
-LEFT_OUT = {"CHANGELOG.md", "CONTRIBUTING.md"}
+LEFT_OUT = {"CHANGELOG.md", "CONTRIBUTING.md", "tools/check_words.py"}
 
 
 def forbidden() -> dict[str, str]:
@@ -30,31 +32,50 @@ def forbidden() -> dict[str, str]:
     }
 
 
+# A string with fewer spaces is hardly a sentence.
+SENTENCE = 3
+RUST_TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn (\w+)")
+RUST_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
+
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are prose."""
+    """The lines of a file that are prose: documentation, comments, messages and names of tests."""
     text = path.read_text()
     if path.suffix == ".md":
         text = re.sub(r"```.*?```", lambda code: "\n" * code.group().count("\n"), text, flags=re.DOTALL)
-    docstring = False
+        yield from enumerate(text.splitlines(), 1)
+    elif path.suffix == ".rs":
+        yield from rust_prose(text)
+    else:
+        yield from python_prose(text)
+
+
+def rust_prose(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
-        if path.suffix == ".rs":
-            at = line.find("//")
-            if at >= 0 and line[:at].count('"') % 2 == 0:
-                yield number, line[at:]
-        elif path.suffix == ".py":
-            quotes = line.count('"""')
-            if docstring or quotes or line.lstrip().startswith("#"):
-                yield number, line
-            docstring ^= quotes % 2 == 1
-        else:
-            yield number, line
+        at = line.find("//")
+        if at >= 0 and line[:at].count('"') % 2 == 0:
+            yield number, line[at:]
+        for found in RUST_STRING.finditer(line[:at] if at >= 0 else line):
+            if found.group(1).count(" ") >= SENTENCE:
+                yield number, found.group(1)
+    for found in RUST_TEST.finditer(text):
+        yield text.count("\n", 0, found.end()) + 1, found.group(1).replace("_", " ")
+
+
+def python_prose(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_string = token.type == tokenize.STRING or tokenize.tok_name[token.type] == "FSTRING_MIDDLE"
+        if token.type == tokenize.COMMENT or (is_string and token.string.count(" ") >= SENTENCE):
+            yield from enumerate(token.string.splitlines(), token.start[0])
+        elif token.type == tokenize.NAME and token.string.startswith("test_"):
+            yield token.start[0], token.string.replace("_", " ")
 
 
 def main() -> int:
     words = forbidden()
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, words)) + r")(s?)\b", re.IGNORECASE)
     listed = subprocess.run(
-        ["git", "ls-files", "*.md", "crates/*.rs", "python/feedline/*.py"],
+        ["git", "ls-files", "*.md", "crates/*.rs", "python/*.py", "benchmarks/*.py", "tools/*.py", "examples/*.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -66,7 +87,7 @@ def main() -> int:
         if name in LEFT_OUT or not path.exists():
             continue
         for number, line in prose(path):
-            without_code = re.sub(r"`[^`]*`", "", line)
+            without_code = re.sub(r"`[^`]*`|'[^' ]*'|^(from|import) .*", "", line)
             wrong += [
                 f"{name}:{number}: '{found.group()}': say {words[found.group(1).lower()]}"
                 for found in pattern.finditer(without_code)

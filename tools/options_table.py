@@ -12,7 +12,7 @@ from pathlib import Path
 from feedline._knobs import KNOBS
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ROOT / "python/tests/test_options.py"
+TESTS = sorted((ROOT / "python/tests").glob("test_options*.py"))
 PAGE = ROOT / "docs/options.md"
 BEGIN, END = "<!-- table: made by tools/options_table.py -->", "<!-- end of table -->"
 
@@ -20,7 +20,7 @@ BEGIN, END = "<!-- table: made by tools/options_table.py -->", "<!-- end of tabl
 def rows() -> list[str]:
     """One line per knob, in the order of the tests."""
     found = []
-    for node in ast.parse(TESTS.read_text()).body:
+    for node in (node for file in TESTS for node in ast.parse(file.read_text()).body):
         if not isinstance(node, ast.FunctionDef):
             continue
         for mark in node.decorator_list:

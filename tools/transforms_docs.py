@@ -1,8 +1,8 @@
-"""Writes the tables and pictures of docs/transforms.md: every transform of the engine, done to one photo by the engine.
+"""Writes the tables and images of docs/transforms.md: every transform of the engine, done to one photo by the engine.
 
     python tools/transforms_docs.py PHOTO [--parity parity.json] [--speed speed.json] [--check]
 
-Pictures go to docs/transforms/. Parity comes from `benchmarks/transform_parity.py --json`, speed from the JSON that
+Images go to docs/transforms/. Parity comes from `benchmarks/transform_parity.py --json`, speed from the JSON that
 `benchmarks/transforms.py --docs` writes. `--check` only tells whether every transform is in the page.
 """
 
@@ -123,7 +123,7 @@ def shown() -> dict[str, dict[str, Any]]:
 
 
 def applied(op: Any, photo: Image.Image, draw: int) -> Image.Image:
-    """One draw; several crops become one picture."""
+    """One draw; several crops become one image."""
     if isinstance(op, T.RandomIoUCrop):
         return T.apply(op, photo, seed=1, epoch=draw, index=draw, boxes=[[30, 30, 110, 120]])[0].convert("RGB")
     made = T.apply(op, photo, seed=1, epoch=draw, index=draw)

@@ -1,4 +1,4 @@
-"""The screenshots of docs/looking.md: `python tools/view_screenshots.py` draws a data set and takes them anew."""
+"""The screenshots of docs/looking.md: `python tools/view_screenshots.py` draws a data set and takes them again."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def files(folder, repeat):
-    """Every picture with its class, the whole set `repeat` times."""
+    """Every image with its class, the whole set `repeat` times."""
     classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     once = [(file, label) for label, name in enumerate(classes) for file in sorted(Path(folder, name).iterdir())]
     return once * int(repeat)
@@ -39,7 +39,7 @@ def cpu():
 
 
 def serve(epoch):
-    """One epoch for every line that comes in; tells images, seconds and CPU seconds of each."""
+    """One epoch for every line that comes in; prints images, seconds and CPU seconds of each."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not an answer
     for _ in sys.stdin:

@@ -106,7 +106,7 @@ def _targets(name: str, value: Any) -> Any:
         text(f"{name}: name of a field", called)
         if not isinstance(target, Target):
             hint = " (call it: add parentheses)" if isinstance(target, type) and issubclass(target, Target) else ""
-            raise OptionError(f"{name}: {called}: {shown(target)} is no T.Mask, T.Boxes or T.Keypoints{hint}")
+            raise OptionError(f"{name}: {called}: {shown(target)} is not a T.Mask, T.Boxes or T.Keypoints{hint}")
     return dict(value)
 
 
@@ -413,7 +413,8 @@ class KnobArguments(TypedDict, total=False):
     ]
     max_pixels: Annotated[int | None, Knob(maybe(partial(whole, low=1)), "larger images are bad samples", default=None)]
     progress: Annotated[
-        bool, Knob(flag, "a bar with images/s, waiting share and bottleneck; a line a minute in a log", default=False)
+        bool,
+        Knob(flag, "a bar with images/s, waiting share and bottleneck; one line per minute in a log", default=False),
     ]
     dashboard: Annotated[
         bool | str,
@@ -472,7 +473,7 @@ REFUSED: dict[str, str] = {
     "collate_fn": "the engine puts batches together: see collate=, and batch_map= for a function of whole batches",
     "generator": "order and augmentation are drawn from seed",
     "prefetch_factor": "use prefetch=, which counts batches in total, not per worker",
-    "batch_sampler": "say sampler= and batch_size=",
+    "batch_sampler": "use sampler= and batch_size=",
 }
 """Knobs of other loaders, and why they are not here."""
 

@@ -132,7 +132,7 @@ class Converter:
 def _check_views(knobs: Mapping[str, Any]) -> None:
     """Refuses what would copy."""
     if knobs["decode"] != "none":
-        raise OptionError("views: only for the stored bytes: say decode='none' as well")
+        raise OptionError("views: only for the stored bytes: set decode='none' as well")
     chosen = knobs["collate"].values() if isinstance(knobs["collate"], Mapping) else [knobs["collate"]]
     copies = {
         "pin_memory": bool(knobs["pin_memory"]),

@@ -165,7 +165,7 @@ def _dicts(source: Any, field_names: Sequence[str] | None) -> Iterator[Mapping[s
                 if isinstance(row, (tuple, list))
                 else f"a {type(row).__name__}"
             )
-            raise OptionError(f"field_names: row {number} is {what}, not a dict; say field_names=('image', 'label')")
+            raise OptionError(f"field_names: row {number} is {what}, not a dict; use field_names=('image', 'label')")
         if len(names) != len(values):
             raise OptionError(f"field_names: {len(names)} names, but row {number} has {len(values)} values")
         yield dict(zip(names, values, strict=True))

@@ -44,7 +44,7 @@ class Progress:
 
 
 class Watched:
-    """What is told about a pass while it runs: a log, a bar, a trace, and the time that Python functions take."""
+    """What is reported about a pass while it runs: a log, a bar, a trace, and the time that Python functions take."""
 
     def __init__(self, loader: Loader, progress: Progress) -> None:
         # Not the loader's own: whoever has the pass keeps it.

@@ -1,6 +1,6 @@
 """A tiny training with Accelerate: `accelerate_run.py PACK FOLDER MODE`; see `lightning_run.py`.
 
-`+skip` goes on by `skip_first_batches`, otherwise by the loader's saved state.
+`+skip` resumes by `skip_first_batches`, otherwise by the loader's saved state.
 """
 
 from __future__ import annotations

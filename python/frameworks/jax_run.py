@@ -74,7 +74,7 @@ def main():
     step_of = jax.jit(jax.value_and_grad(loss_of))
     step, kept = 0, FOLDER / f"state{process}.npz"
     if "resumed" in MODE:
-        # Both go on from the older of the two: one may have been killed a step earlier.
+        # Both resume from the older of the two: one may have been killed a step earlier.
         step = min(int(np.load(FOLDER / f"state{p}.npz")["step"]) for p in range(2))
         saved = np.load(kept if int(np.load(kept)["step"]) == step else FOLDER / f"before{process}.npz")
         assert int(saved["step"]) == step

@@ -35,7 +35,7 @@ def check_resume(program, data, folder, flags="", least=2):
     killed = steps(program, data, folder / "killed", mode="killed" + flags, fails=True)
     resumed = steps(program, data, folder / "killed", mode="resumed" + flags)
     assert 0 < len(killed) < len(whole)
-    assert max(killed) - min(resumed) < least, "it went on near where it was killed"
+    assert max(killed) - min(resumed) < least, "it resumed near where it was killed"
     assert min(resumed) > 0
     joined = {**killed, **resumed}
     differ = [

@@ -19,7 +19,7 @@ os.environ["RAY_raylet_start_wait_time_s"] = "120"
 pytestmark = pytest.mark.timeout(600)
 
 
-# Not 127.0.0.1: a driver that is told to connect there asks at the machine's outer address, where nobody listens.
+# Not 127.0.0.1: a driver that connects there uses the machine's outer address, where nothing listens.
 HEAD, SECOND = "127.0.0.2", "127.0.0.3"
 
 

@@ -80,12 +80,12 @@ def test_a_pack_round_trips_through_azure(endpoint, tmp_path):
     make_container(endpoint, "box")
     rng = np.random.default_rng(0)
     rows = [{"blob": rng.bytes(int(rng.integers(1, 60_000))), "number": n} for n in range(60)]
-    fl.pack(rows, tmp_path / "near", progress=False)
+    fl.pack(rows, tmp_path / "local", progress=False)
     options = {"account": ACCOUNT, "account_key": KEY, "endpoint_url": endpoint}
-    fl.pack(tmp_path / "near", "az://box/a/pack", part_bytes=200_000, progress=False, storage_options=options)
-    near, far = fl.open(tmp_path / "near"), fl.open("az://box/a/pack", storage_options=options)
+    fl.pack(tmp_path / "local", "az://box/a/pack", part_bytes=200_000, progress=False, storage_options=options)
+    local, remote = fl.open(tmp_path / "local"), fl.open("az://box/a/pack", storage_options=options)
     for shuffle in (False, True, "block"):
-        assert batches(far, shuffle) == batches(near, shuffle)
+        assert batches(remote, shuffle) == batches(local, shuffle)
     with pytest.raises(PermissionError, match="credentials in storage_options"):
         fl.open("az://box/a/pack", storage_options={**options, "account_key": base64.b64encode(b"no").decode()})
     with pytest.raises(FileNotFoundError):
@@ -94,13 +94,13 @@ def test_a_pack_round_trips_through_azure(endpoint, tmp_path):
 
 def test_a_shared_access_signature_is_enough_and_is_not_shown(endpoint, tmp_path):
     make_container(endpoint, "box")
-    fl.pack([{"number": n} for n in range(5)], tmp_path / "near", progress=False)
+    fl.pack([{"number": n} for n in range(5)], tmp_path / "local", progress=False)
     whole = {"account": ACCOUNT, "endpoint_url": endpoint, "sas_token": shared_access("box", "rcwdl")}
-    fl.pack(tmp_path / "near", "az://box/pack", progress=False, storage_options=whole)
+    fl.pack(tmp_path / "local", "az://box/pack", progress=False, storage_options=whole)
     reading = {**whole, "sas_token": shared_access("box", "rl")}
-    far = fl.open("az://box/pack", storage_options=reading)
-    assert [far[n]["number"] for n in range(5)] == list(range(5))
-    assert "sig" not in repr(far)
+    remote = fl.open("az://box/pack", storage_options=reading)
+    assert [remote[n]["number"] for n in range(5)] == list(range(5))
+    assert "sig" not in repr(remote)
     with pytest.raises(PermissionError) as caught:
-        fl.pack(tmp_path / "near", "az://box/other", progress=False, storage_options=reading)
+        fl.pack(tmp_path / "local", "az://box/other", progress=False, storage_options=reading)
     assert "sig=" not in str(caught.value)

@@ -38,8 +38,8 @@ def test_current_versions_are_read_and_markers_are_not(endpoint, run, tmp_path):
     run("moto", endpoint, folder)
     options = {"key": "a", "secret": "b", "endpoint_url": endpoint, "region": "us-east-1"}
     for name in ("animals", *written):
-        near, far = fl.open(folder / name), fl.open(f"s3://bucket/{name}", storage_options=options)
-        assert (far.format, len(far)) == (near.format, len(near))
-        assert [sample["image"] for sample in far] == [sample["image"] for sample in near]
-        assert all("odd.jpg" in problem["message"] for problem in far.problems)
-        assert bool(far.problems) == (name == "animals")
+        local, remote = fl.open(folder / name), fl.open(f"s3://bucket/{name}", storage_options=options)
+        assert (remote.format, len(remote)) == (local.format, len(local))
+        assert [sample["image"] for sample in remote] == [sample["image"] for sample in local]
+        assert all("odd.jpg" in problem["message"] for problem in remote.problems)
+        assert bool(remote.problems) == (name == "animals")

@@ -1,4 +1,4 @@
-"""Real servers on loopback, with a bucket of pictures."""
+"""Real servers on loopback, with a bucket of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures and folders of pictures that tests make for themselves."""
+"""Images and folders of images that tests make for themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image
 
 
 def picture(seed: int, width: int, height: int) -> np.ndarray:
-    """A picture with smooth parts, edges and noise, different for every seed."""
+    """An image with smooth parts, edges and noise, different for every seed."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     waves = [np.sin(x / rng.uniform(5, 40) + rng.uniform(0, 6)) * np.cos(y / rng.uniform(5, 40)) for _ in range(3)]

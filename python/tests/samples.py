@@ -33,8 +33,8 @@ def make_scenes(root: Path, scenes: int = 16) -> Path:
         (root / "boxes" / f"{number}.xml").write_text(f"<annotation>{objects}</annotation>")
         images.append({"id": number, "file_name": f"{number}.jpg", "width": 96, "height": 72})
     categories = [{"id": label, "name": f"c{label}"} for label in range(1, 4)]
-    told = {"images": images, "annotations": annotations, "categories": categories}
-    (root / "instances.json").write_text(json.dumps(told))
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (root / "instances.json").write_text(json.dumps(content))
     return root
 
 

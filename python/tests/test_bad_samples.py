@@ -72,7 +72,7 @@ def test_substitutes_come_from_the_same_bucket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_images_without_a_size_are_bad_samples_of_the_fullest_bucket(tmp_path: Path, on_error: str) -> None:
-    """Nobody can tell where they belong; with `raise` the loader says so when it is made."""
+    """It is unknown where they belong; with `raise` the loader says so when it is made."""
     sizes = ((16, 16), (24, 16), (24, 16))
     dataset = make(tmp_path / "d", 60, set(), sizes=sizes)
     for number in (3, 4, 50):

@@ -70,7 +70,7 @@ def read_all(ds: fl.Dataset) -> list[bytes]:
 
 
 @pytest.fixture
-def near(servers: Servers) -> list[bytes]:
+def local(servers: Servers) -> list[bytes]:
     return read_all(fl.open(servers.folder / "bucket" / "packed"))
 
 
@@ -89,23 +89,23 @@ def write_profile(path: Path, name: str, key: str, secret: str) -> None:
 
 @pytest.mark.usefixtures("nobody")
 def test_credentials_come_from_the_environment(
-    servers: Servers, near: list[bytes], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, local: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.options["key"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.options["secret"])
     monkeypatch.setenv("AWS_ENDPOINT_URL", servers.options["endpoint_url"])
-    assert read_all(fl.open("s3://bucket/packed")) == near
+    assert read_all(fl.open("s3://bucket/packed")) == local
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(PermissionError, match="with the credentials in the environment"):
         fl.open("s3://bucket/packed")
 
 
 @pytest.mark.usefixtures("nobody")
-def test_credentials_come_from_a_profile(servers: Servers, near: list[bytes], tmp_path: Path) -> None:
+def test_credentials_come_from_a_profile(servers: Servers, local: list[bytes], tmp_path: Path) -> None:
     endpoint = servers.options["endpoint_url"]
     write_profile(tmp_path / "credentials", "lab", servers.options["key"], servers.options["secret"])
     ds = fl.open("s3://bucket/packed", storage_options={"endpoint_url": endpoint, "profile": "lab"})
-    assert read_all(ds) == near
+    assert read_all(ds) == local
     with pytest.raises(fl.OptionError, match="nobody"):
         fl.open("s3://bucket/packed", storage_options={"endpoint_url": endpoint, "profile": "nobody"})
     write_profile(tmp_path / "credentials", "lab", servers.options["key"], "wrong")
@@ -113,7 +113,7 @@ def test_credentials_come_from_a_profile(servers: Servers, near: list[bytes], tm
         fl.open("s3://bucket/packed", storage_options={"endpoint_url": endpoint, "profile": "lab"})
 
 
-def test_requests_go_through_a_proxy(servers: Servers, near: list[bytes]) -> None:
+def test_requests_go_through_a_proxy(servers: Servers, local: list[bytes]) -> None:
     """A plain http proxy is asked for whole addresses; this one notes them and passes everything on."""
     asked: list[bytes] = []
 
@@ -126,13 +126,13 @@ def test_requests_go_through_a_proxy(servers: Servers, near: list[bytes]) -> Non
 
     with relay(serve) as port:
         # The name leads nowhere: only the proxy knows the way.
-        far = {"endpoint_url": "http://store.invalid", "proxy": f"http://127.0.0.1:{port}"}
-        assert read_all(fl.open("s3://bucket/packed", storage_options={**servers.options, **far})) == near
+        remote = {"endpoint_url": "http://store.invalid", "proxy": f"http://127.0.0.1:{port}"}
+        assert read_all(fl.open("s3://bucket/packed", storage_options={**servers.options, **remote})) == local
     assert asked
     assert all(b" http://store.invalid/bucket" in line for line in asked)
 
 
-def test_custom_certificates_are_trusted_if_named(servers: Servers, near: list[bytes], tmp_path: Path) -> None:
+def test_custom_certificates_are_trusted_if_named(servers: Servers, local: list[bytes], tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
@@ -149,7 +149,7 @@ def test_custom_certificates_are_trusted_if_named(servers: Servers, near: list[b
     with relay(serve) as port:
         options = {**servers.options, "endpoint_url": f"https://localhost:{port}"}
         ds = fl.open("s3://bucket/packed", storage_options={**options, "ca_bundle": str(bundle)})
-        assert read_all(ds) == near
+        assert read_all(ds) == local
         with pytest.raises(fl.StorageError, match="certificate"):
             fl.open("s3://bucket/packed", storage_options={**options, "retry_seconds": "1"})
         with pytest.raises(fl.OptionError, match="ca_bundle"):

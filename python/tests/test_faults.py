@@ -36,7 +36,7 @@ def test_raise_names_the_sample(damaged):
         assert caught.value.shard.endswith("001.jpg")
         assert caught.value.stage == "decode"
         assert isinstance(caught.value, ValueError)
-        # The batches after it can still be had.
+        # The batches after it can still be read.
         with pytest.raises(fl.SampleError, match="not an image"):
             next(iterator)
 

@@ -1,4 +1,4 @@
-"""A fork in the middle of everything: threads hold locks that nobody will ever free in the child."""
+"""Forks while threads run: in the child, the locks they hold are never released."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_children_read_from_shared_memory(folder):
 
 @pytest.mark.usefixtures("forked_bucket")
 def test_a_child_does_not_hold_its_parents_cache_lock(servers: Servers, tmp_path):
-    """A child that was forked in the middle of filling a cache, and lives on, keeps nobody from it."""
+    """A child that was forked while a cache was being filled does not block it."""
     script = f"""
 import os, sys, threading, time
 import feedline as fl

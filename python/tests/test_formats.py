@@ -31,8 +31,8 @@ def test_members_without_a_sample_are_reported(tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ds = fl.open(tmp_path)
-    told = [str(warning.message) for warning in caught]
-    assert ["no extension" in told[0], "joined" in told[1], len(told)] == [True, True, 2]
+    messages = [str(warning.message) for warning in caught]
+    assert ["no extension" in messages[0], "joined" in messages[1], len(messages)] == [True, True, 2]
     assert caught[0].filename == __file__
     assert len(ds) == 2
     assert ds[0]["txt"] == "y"

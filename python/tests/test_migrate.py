@@ -54,7 +54,7 @@ def test_the_code_of_every_page_runs(page, tmp_path):
     assert steps.shapes[:6] == [((4, 3, 64, 64), (4,))] * 6
     order = names.get("order")
     if order is not None:
-        # The last block goes on in the original's order, or at another place: whole batches of samples that are there.
+        # The last block continues in the original's order, or at another position: whole batches of samples that are there.
         assert {number for batch in order for number in batch} <= set(range(12))
         assert all(len(batch) == 4 for batch in order)
         assert order

@@ -1,4 +1,4 @@
-"""A mix stays a mix, or the reason is said."""
+"""A mix stays a mix, or an error says why not."""
 
 from __future__ import annotations
 

@@ -411,7 +411,7 @@ def test_bad_samples_are_skipped_or_replaced_as_in_the_model(partly_bad, block):
 
 
 def test_a_function_counts_substitutes_as_the_engine_does(partly_bad):
-    """Three samples at 23 positions: candidates that come again are no further tries."""
+    """Three samples at 23 positions: a repeated candidate is not another try."""
     check_bad(BadWalk(partly_bad, 357))
 
 

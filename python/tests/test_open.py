@@ -289,20 +289,20 @@ def test_another_process_in_another_folder_reads_the_same(folder, table, tmp_pat
 
 
 def test_a_zip_and_a_table_in_a_bucket(servers, tmp_path):
-    near = servers.folder / "bucket" / "animals"
+    local = servers.folder / "bucket" / "animals"
     with zipfile.ZipFile(servers.folder / "bucket" / "animals.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(near.rglob("*.jpg")):
-            archive.write(file, file.relative_to(near))
-    files = [file.relative_to(near).as_posix() for file in sorted(near.rglob("*.jpg"))]
+        for file in sorted(local.rglob("*.jpg")):
+            archive.write(file, file.relative_to(local))
+    files = [file.relative_to(local).as_posix() for file in sorted(local.rglob("*.jpg"))]
     text = "path,label\n" + "".join(f"{file},{file.split('/')[0]}\n" for file in files)
     (servers.folder / "bucket" / "animals" / "train.csv").write_text(text)
     (tmp_path / "local.csv").write_text(text)
-    whole, far = fl.open(near), {"storage_options": servers.options}
+    whole, remote = fl.open(local), {"storage_options": servers.options}
     sets = [
-        fl.open("s3://bucket/animals.zip", **far),
-        fl.open("s3://bucket/animals/train.csv", **far),
-        fl.open(tmp_path / "local.csv", root="s3://bucket/animals", **far),
-        fl.open([{"file": f"s3://bucket/animals/{file}", "label": file.split("/")[0]} for file in files], **far),
+        fl.open("s3://bucket/animals.zip", **remote),
+        fl.open("s3://bucket/animals/train.csv", **remote),
+        fl.open(tmp_path / "local.csv", root="s3://bucket/animals", **remote),
+        fl.open([{"file": f"s3://bucket/animals/{file}", "label": file.split("/")[0]} for file in files], **remote),
     ]
     for ds in sets:
         assert ds.classes == whole.classes

@@ -233,7 +233,7 @@ def test_direct_crops_have_torchvisions_distribution(tmp_path):
     import torch
     from torchvision.transforms import v2
 
-    # A picture whose colours tell the place: red grows to the right, green downwards.
+    # An image whose colours tell the place: red grows to the right, green downwards.
     y, x = np.mgrid[0:200, 0:250]
     Image.fromarray(np.stack([x, y, 0 * x], -1).astype(np.uint8)).save(tmp_path / "ramp.png")
     dataset = fl.open(tmp_path)

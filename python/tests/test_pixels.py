@@ -224,7 +224,7 @@ def test_floats_without_normalise_run_from_zero_to_one(tmp_path):
 
 
 def test_fast_decoding_stays_close(tmp_path):
-    """DCT scaling moves pixels a little; on smooth pictures by a few levels."""
+    """DCT scaling moves pixels a little; on smooth images by a few levels."""
     y, x = np.mgrid[0:1600, 0:1200]
     smooth = np.stack([x * 255 / 1200, y * 255 / 1600, (x + y) * 255 / 2800], axis=-1).astype(np.uint8)
     files = [("jpg", encode(smooth, "JPEG", quality=95))]

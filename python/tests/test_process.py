@@ -151,7 +151,7 @@ def test_kill_in_the_middle_leaves_nothing_behind(many, tmp_path):
 
 
 def test_other_python_threads_run_while_we_wait(many):
-    """Waiting releases the interpreter: a counter in another thread goes on."""
+    """Waiting releases the interpreter: a counter in another thread continues."""
     count = 0
     stop = threading.Event()
 

@@ -21,27 +21,27 @@ def everything(loader: fl.Loader) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", ["animals", "packed"])
 def test_a_bucket_gives_the_same_batches_as_the_folder(servers: Servers, name: str) -> None:
-    near = fl.open(servers.folder / "bucket" / name)
-    far = fl.open(f"s3://bucket/{name}", storage_options=servers.options)
-    assert (far.format, len(far), far.classes) == (near.format, len(near), near.classes)
-    assert far[3]["image"] == near[3]["image"]
+    local = fl.open(servers.folder / "bucket" / name)
+    remote = fl.open(f"s3://bucket/{name}", storage_options=servers.options)
+    assert (remote.format, len(remote), remote.classes) == (local.format, len(local), local.classes)
+    assert remote[3]["image"] == local[3]["image"]
     options = {"batch_size": 5, "shuffle": True, "output": "numpy", "transforms": [fl.transforms.Resize((8, 8))]}
-    with fl.Loader(near, **options) as one, fl.Loader(pickle.loads(pickle.dumps(far)), **options) as two:
+    with fl.Loader(local, **options) as one, fl.Loader(pickle.loads(pickle.dumps(remote)), **options) as two:
         for mine, other in zip(everything(one), everything(two), strict=True):
             np.testing.assert_array_equal(mine, other)
 
 
 def test_http_reads_a_pack(servers: Servers) -> None:
-    far = fl.open(f"{servers.http}/bucket/packed/")
-    assert (far.format, len(far)) == ("pack", 12)
-    assert far[0]["image"] == fl.open(servers.folder / "bucket" / "packed")[0]["image"]
+    remote = fl.open(f"{servers.http}/bucket/packed/")
+    assert (remote.format, len(remote)) == ("pack", 12)
+    assert remote[0]["image"] == fl.open(servers.folder / "bucket" / "packed")[0]["image"]
 
 
 def test_a_cache_is_used_when_the_data_are_gone(servers: Servers, tmp_path: Path) -> None:
     """The loader's knob and `cached` do the same."""
     shutil.copytree(servers.folder / "bucket" / "packed", servers.folder / "bucket" / "brief")
-    far = fl.open("s3://bucket/brief", storage_options=servers.options)
-    with fl.Loader(far, batch_size=4, decode="none", output="numpy", cache_dir=tmp_path / "cache") as loader:
+    remote = fl.open("s3://bucket/brief", storage_options=servers.options)
+    with fl.Loader(remote, batch_size=4, decode="none", output="numpy", cache_dir=tmp_path / "cache") as loader:
         first = [bytes(batch["image"].data) for batch in loader]
         for part in (servers.folder / "bucket" / "brief").glob("part-*"):
             part.unlink()
@@ -64,7 +64,7 @@ def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
     with pytest.raises(FileNotFoundError, match="no bucket of this name"):
         fl.open("s3://nobody/animals/", storage_options=servers.options)
     with pytest.raises(
-        PermissionError, match=r"credentials in storage_options[\s\S]*hint: the store does not take these"
+        PermissionError, match=r"credentials in storage_options[\s\S]*hint: the store does not accept these"
     ):
         fl.open("s3://bucket/animals/", storage_options={**servers.options, "secret": "wrong"})
     with pytest.raises(fl.OptionError, match="give each setting"):
@@ -74,10 +74,10 @@ def test_errors_are_python_errors_that_say_what_to_do(servers: Servers) -> None:
 
 
 def test_connection_options_are_not_loader_options(servers: Servers) -> None:
-    far = fl.open("s3://bucket/animals", storage_options={**servers.options, "part_size": 1 << 20})
+    remote = fl.open("s3://bucket/animals", storage_options={**servers.options, "part_size": 1 << 20})
     for knob in ("part_size", "max_inflight_parts"):
         with pytest.raises(fl.OptionError, match="storage_options"):
-            fl.Loader(far, **{knob: 1})
+            fl.Loader(remote, **{knob: 1})
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -88,11 +88,11 @@ def test_a_pack_is_uploaded_part_by_part_and_is_identical(servers: Servers, tmp_
     animals = servers.folder / "bucket" / "animals"
     options = {"part_bytes": 10_000, "progress": False}
     fl.pack(animals, tmp_path / "here", **options)
-    far = fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, **options)
-    assert (far.format, len(far)) == ("pack", 12)
+    remote = fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, **options)
+    assert (remote.format, len(remote)) == ("pack", 12)
     assert files(servers.folder / "bucket" / "sent") == files(tmp_path / "here")
     again = fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, **options)
-    assert again.fingerprint == far.fingerprint
+    assert again.fingerprint == remote.fingerprint
     with pytest.raises(fl.DataError, match="finished pack"):
         fl.pack(animals, "s3://bucket/sent", storage_options=servers.options, image="as-is", progress=False)
 
@@ -100,9 +100,9 @@ def test_a_pack_is_uploaded_part_by_part_and_is_identical(servers: Servers, tmp_
 def test_a_large_part_is_uploaded_in_several_requests(servers: Servers, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     fl.pack(({"blob": rng.bytes(1 << 20)} for _ in range(20)), tmp_path / "here", progress=False)
-    far = fl.pack(fl.open(tmp_path / "here"), "s3://bucket/large", storage_options=servers.options, progress=False)
-    near = fl.open(tmp_path / "here")
-    assert all(far[n]["blob"] == near[n]["blob"] for n in range(20))
+    remote = fl.pack(fl.open(tmp_path / "here"), "s3://bucket/large", storage_options=servers.options, progress=False)
+    local = fl.open(tmp_path / "here")
+    assert all(remote[n]["blob"] == local[n]["blob"] for n in range(20))
 
 
 @pytest.mark.parametrize("to", ["webdataset", "mds", "litdata", "parquet", "beton"])
@@ -126,12 +126,12 @@ def test_conversions_are_uploaded_and_read_back(servers: Servers, tmp_path: Path
 
 def test_the_first_epoch_packs_and_the_next_needs_no_bucket(servers: Servers, tmp_path: Path) -> None:
     shutil.copytree(servers.folder / "bucket" / "animals", servers.folder / "bucket" / "fleeting")
-    far = fl.open("s3://bucket/fleeting", storage_options=servers.options)
-    near = fl.open(servers.folder / "bucket" / "animals")
-    cached = far.cached(tmp_path / "cache")
+    remote = fl.open("s3://bucket/fleeting", storage_options=servers.options)
+    local = fl.open(servers.folder / "bucket" / "animals")
+    cached = remote.cached(tmp_path / "cache")
     options = {"batch_size": 5, "shuffle": True, "output": "numpy", "transforms": [fl.transforms.RandomResizedCrop(16)]}
-    with fl.Loader(near, **options) as local, fl.Loader(cached, **options) as loader:
-        expected = everything(local)
+    with fl.Loader(local, **options) as local_loader, fl.Loader(cached, **options) as loader:
+        expected = everything(local_loader)
         for mine, other in zip(expected, everything(loader), strict=True):
             np.testing.assert_array_equal(mine, other)
         deadline = time.monotonic() + 60
@@ -152,9 +152,9 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("verb", [["pack"], ["convert", "--to", "mds"]])
 def test_the_command_keeps_the_options_of_both_sides_apart(servers: Servers, verb: list[str]) -> None:
-    near, there = servers.folder / "bucket" / "animals", f"s3://bucket/sent-{verb[0]}"
+    local, there = servers.folder / "bucket" / "animals", f"s3://bucket/sent-{verb[0]}"
     options = [word for name, value in servers.options.items() for word in ("--storage", f"{name}={value}")]
-    done = command(verb[0], near, there, *verb[1:], *options, "--quiet")
+    done = command(verb[0], local, there, *verb[1:], *options, "--quiet")
     assert done.returncode == 0, done.stderr
     assert len(fl.open(there, storage_options=servers.options)) == 12
     # From one bucket to another with other credentials.
@@ -200,7 +200,7 @@ def test_secrets_in_an_address_are_never_shown(servers: Servers) -> None:
 
 
 def test_memory_is_shared_inside_one_process(servers: Servers) -> None:
-    near = fl.open(servers.folder / "bucket" / "animals")
-    fl.pack(near, "memory://tests/animals", progress=False)
+    local = fl.open(servers.folder / "bucket" / "animals")
+    fl.pack(local, "memory://tests/animals", progress=False)
     ds = fl.open("memory://tests/animals")
-    assert (ds.format, len(ds), ds[3]["image"]) == ("pack", 12, near[3]["image"])
+    assert (ds.format, len(ds), ds[3]["image"]) == ("pack", 12, local[3]["image"])

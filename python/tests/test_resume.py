@@ -1,4 +1,4 @@
-"""Saved states: the rest of a run is the same to the byte, wherever it was stopped and whoever goes on."""
+"""Saved states: the rest of a run is the same to the byte, wherever it was stopped and whichever process resumes it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Slow(Handler):
 
 
 class Many(ThreadingHTTPServer):
-    """Takes as many connections at once as come: one that is turned away comes again after a second."""
+    """Takes as many connections at once as come: a refused one is retried after a second."""
 
     request_queue_size = 256
     daemon_threads = True

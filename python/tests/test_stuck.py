@@ -276,14 +276,14 @@ try:
 except fl.OptionError as error:
     print("loader:", error)
 os.unlink(flag)
-far = fl.open(web)
+remote = fl.open(web)
 open(flag, "w").close()
 try:
-    list(fl.Loader(far, num_workers=2, **CROP))
+    list(fl.Loader(remote, num_workers=2, **CROP))
 except fl.Error as error:
-    print("far:", error)
+    print("remote:", error)
 os.unlink(flag)
-print(len(list(fl.Loader(far, num_workers=2, **CROP))))
+print(len(list(fl.Loader(remote, num_workers=2, **CROP))))
 """
     environment = {**os.environ, "LD_PRELOAD": str(library), "REFUSE_THREADS": str(tmp_path / "flag")}
     command = [sys.executable, "-c", HEAD + code, str(stuck), web, str(tmp_path), str(tmp_path / "flag")]
@@ -292,7 +292,7 @@ print(len(list(fl.Loader(far, num_workers=2, **CROP))))
     assert "panicked" not in run.stderr, run.stderr
     assert "http:" in run.stdout
     assert "loader: num_workers: the system refused thread 0 of 2" in run.stdout
-    assert "far: num_workers" in run.stdout
+    assert "remote: num_workers" in run.stdout
     assert run.stdout.endswith("\n1\n")
 
 

@@ -82,7 +82,7 @@ def test_crops_and_resizes_equal_torchvisions(seed: int) -> None:
     mask, boxes = ours(params)
     exact = InterpolationMode.NEAREST_EXACT
     _, their_boxes = tv_all(F.resized_crop, *at, size=[64, 64])
-    # Its resized_crop takes the other NEAREST for masks, whatever it is told; its resize does not.
+    # Its resized_crop takes the other NEAREST for masks, whatever its arguments are; its resize does not.
     part = F.crop(tv_tensors.Mask(torch.from_numpy(MASK.copy())[None]), *at)
     theirs = F.resize(part, [64, 64], interpolation=exact)[0].numpy()
     # Ties: the place in the middle between two pixels is rounded by Pillow's sum and by torch's product.

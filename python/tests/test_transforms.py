@@ -22,7 +22,7 @@ SIZES = [(1, 1), (1, 9), (7, 1), (3, 5), (64, 48), (131, 97), (400, 3)]
 
 
 def images():
-    """Pictures with edges and noise in odd sizes, and one of pure noise."""
+    """Images with edges and noise in odd sizes, and one of pure noise."""
     made = [picture(number, width, height) for number, (width, height) in enumerate(SIZES)]
     return [*made, np.random.default_rng(5).integers(0, 256, (50, 60, 3), dtype=np.uint8)]
 

@@ -1,4 +1,4 @@
-"""A small web server with ranges, which can be told to fail or to fall silent."""
+"""A small web server with ranges, which can be made to fail or to stop answering."""
 
 from __future__ import annotations
 

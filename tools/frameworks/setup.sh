@@ -4,10 +4,7 @@
 # Names of groups as arguments make only those.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-. tools/packages.sh
-venv=${VENV:-.venv}
-[ -x "$venv/bin/python" ] || die "$venv is missing; run 'make setup-test' first"
-shared=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+. tools/environments.sh
 groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(torch ray spark dask keras)
 
@@ -28,7 +25,7 @@ for group in "${groups[@]}"; do
   [ "$group" != spark ] || need java openjdk-17-jre-headless "Spark runs on Java"
   say "installing $group into .frameworks/$group (once)"
   [ -x ".frameworks/$group/bin/python" ] || "$venv/bin/python" -m venv --without-pip ".frameworks/$group"
-  own=$(".frameworks/$group/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  own=$(purelib ".frameworks/$group")
   # Path files of .venv count too: feedline is installed as one.
   echo "import site; site.addsitedir('$shared')" >"$own/zz-shared.pth"
   install ".frameworks/$group" "$wanted"

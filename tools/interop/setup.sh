@@ -4,10 +4,7 @@
 # make only those.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-. tools/packages.sh
-venv=${VENV:-.venv}
-[ -x "$venv/bin/python" ] || die "$venv is missing; run 'make setup-test' first"
-shared=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+. tools/environments.sh
 libraries=("$@")
 [ ${#libraries[@]} -gt 0 ] || libraries=(webdataset wids mosaicml litdata litdata-classic litdata-0.2.{6,20,39,40} datasets datasets-2.{2,14}
   turboloader ffcv tensorflow mxnet lmdb arrays azurite moto)
@@ -16,7 +13,7 @@ make_environment() { # library
   local folder=".interop/$1"
   [ -x "$folder/bin/python" ] || "$venv/bin/python" -m venv "$folder"
   local own
-  own=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  own=$(purelib "$folder")
   # TensorFlow brings all it needs, and is better off without another's protobuf.
   [ "$1" = tensorflow ] || echo "$shared" >"$own/shared.pth"
 }

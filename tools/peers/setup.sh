@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # Makes an environment for every loader that `make bench-peers` measures: those of tools/interop where a loader's files are
 # tested as well, others under .peers from the requirements files beside this script. One that cannot be installed on this
-# machine is told and left out.
+# machine is reported and left out.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-. tools/packages.sh
-venv=${VENV:-.venv}
-[ -x "$venv/bin/python" ] || die "$venv is missing; run 'make setup-test' first"
-shared=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+. tools/environments.sh
 for library in webdataset mosaicml litdata turboloader ffcv tensorflow; do
   VENV=$venv tools/interop/setup.sh "$library" || say "$library cannot be installed here; it is left out"
 done
@@ -17,7 +14,7 @@ for wanted in tools/peers/*.txt; do
   cmp -s "$wanted" "$folder/.stamp" && continue
   say "installing $library into $folder (once)"
   [ -x "$folder/bin/python" ] || "$venv/bin/python" -m venv "$folder"
-  own=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  own=$(purelib "$folder")
   echo "$shared" >"$own/shared.pth"
   install=("$folder/bin/python" -m pip install --quiet --disable-pip-version-check)
   # DALI looks for its decoders beside itself only, not where the shared environment may have them.

@@ -10,7 +10,7 @@ pub enum Error {
     /// The file is damaged or ends early.
     #[error("{0}")]
     Malformed(String),
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     #[error("no memory for {bytes} bytes of audio")]
     OutOfMemory {
         /// How much was asked for.

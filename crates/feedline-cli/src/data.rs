@@ -78,9 +78,9 @@ pub(crate) fn of_source(
     open: &OpenArgs,
     source: &SourceArgs,
 ) -> OpenArgs {
-    let near = !sources.iter().any(|uri| is_remote(uri));
+    let local = !sources.iter().any(|uri| is_remote(uri));
     let storage = match source.source_storage.as_slice() {
-        [] if near && is_remote(destination) => Vec::new(),
+        [] if local && is_remote(destination) => Vec::new(),
         [] => open.storage.clone(),
         own => own.to_vec(),
     };

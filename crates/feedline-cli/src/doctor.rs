@@ -59,7 +59,7 @@ struct Storage {
 
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let mut found = look();
+    let mut found = examine_machine();
     if let Some(path) = &args.path {
         found.storage = Some(try_storage(path, args)?);
     }
@@ -83,13 +83,13 @@ fn on_storage(storage: &Storage) -> Option<String> {
     let Storage { reads, waited, median_seconds, .. } = storage;
     if storage.remote {
         return Some(format!(
-            "the data are remote, {:.1} ms a read: loaders read ahead; cache_dir=... keeps what came",
+            "the data are remote, {:.1} ms a read: loaders read ahead; cache_dir=... keeps received data on disk",
             median_seconds * 1e3
         ));
     }
     (waited * 2 >= *reads && *waited > 0).then(|| {
         format!(
-            "storage is slow or cold: {waited} of {reads} reads waited for it, {:.1} ms in the middle, {:.0} reads/s one after \
+            "storage is slow or cold: {waited} of {reads} reads waited for it, a median of {:.1} ms, {:.0} reads/s one after \
              the other; loaders notice and read ahead (read_ahead='auto'), but what is in memory is faster",
             median_seconds * 1e3,
             1.0 / median_seconds.max(1e-9)
@@ -97,7 +97,7 @@ fn on_storage(storage: &Storage) -> Option<String> {
     })
 }
 
-fn look() -> Findings {
+fn examine_machine() -> Findings {
     let (open_files, open_files_most) = machine::open_files();
     let best = CpuLevel::available().last().map_or("scalar", |level| level.name());
     Findings {
@@ -211,7 +211,7 @@ fn show(found: &Findings, output: &mut Output) {
     ]);
     if let Some(storage) = &found.storage {
         let words = format!(
-            "{} reads, {} waited, {:.2} ms in the middle",
+            "{} reads, {} waited, a median of {:.2} ms",
             storage.reads,
             storage.waited,
             storage.median_seconds * 1e3

@@ -96,7 +96,7 @@ fn engine_hint(error: &Error) -> Option<String> {
     let Error::Storage { source, .. } = error else { return None };
     Some(match source.kind() {
         ErrorKind::NotFound => "check the path; patterns such as '*.tar' need quotes".to_owned(),
-        ErrorKind::PermissionDenied => "this user may not do that there; see 'ls -ld' of the path".to_owned(),
+        ErrorKind::PermissionDenied => "you lack the permission; see 'ls -ld' of the path".to_owned(),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some disk space, then run the same command again; finished work is kept".to_owned()
         }

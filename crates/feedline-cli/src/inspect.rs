@@ -17,7 +17,7 @@ use crate::report::{Output, Table, message, warnings};
 use crate::{ExitCode, data, terminal, units};
 
 /// Sizes are taken from at most this many samples, spread over the set, so that it does not take minutes.
-const MOST_LOOKED_AT: u64 = 1_000_000;
+const MAX_EXAMINED: u64 = 1_000_000;
 /// Number of class names shown to people; the JSON document has all.
 const CLASSES_SHOWN: usize = 8;
 const PROBLEMS_SHOWN: usize = 10;
@@ -66,8 +66,10 @@ fn truncated_parts(dataset: &Dataset) -> Vec<String> {
 /// Prints everything about `dataset`, with its first `samples` samples; returns whether they could be read.
 pub(crate) fn show(dataset: &Dataset, samples: u64, output: &mut Output) -> bool {
     let manifest = (dataset.format_name() == "pack").then(|| Manifest::read(dataset.uri())).flatten();
-    let fields: Vec<Field> = (0..dataset.schema().fields.len()).map(|n| Field::look(dataset, n)).collect();
-    let shown: Vec<Shown> = (0..samples.min(dataset.len())).map(|n| Shown::look(dataset, n)).collect();
+    let fields: Vec<Field> =
+        (0..dataset.schema().fields.len()).map(|n| Field::summarise(dataset, n)).collect();
+    let shown: Vec<SampleSummary> =
+        (0..samples.min(dataset.len())).map(|n| SampleSummary::read(dataset, n)).collect();
     output.document(|| document(dataset, manifest.as_ref(), &fields, &shown));
     let readable = shown.iter().all(|sample| sample.fields.is_ok());
     if output.is_json() {
@@ -99,9 +101,9 @@ struct Field {
 }
 
 impl Field {
-    fn look(dataset: &Dataset, number: usize) -> Self {
+    fn summarise(dataset: &Dataset, number: usize) -> Self {
         let spec = &dataset.schema().fields[number];
-        let step = dataset.len().div_ceil(MOST_LOOKED_AT).max(1);
+        let step = dataset.len().div_ceil(MAX_EXAMINED).max(1);
         let mut field = Field {
             name: spec.name.clone(),
             kind: spec.kind,
@@ -216,15 +218,15 @@ fn stored_as(field: &Field) -> String {
 
 /// One sample, field by field.
 #[derive(Debug)]
-struct Shown {
+struct SampleSummary {
     number: u64,
     fields: Result<Vec<(String, Value, String)>, String>,
 }
 
-impl Shown {
-    fn look(dataset: &Dataset, number: u64) -> Self {
+impl SampleSummary {
+    fn read(dataset: &Dataset, number: u64) -> Self {
         let fields = dataset.get(number).map_err(|e| e.to_string());
-        Shown { number, fields: fields.map(|sample| describe_sample(&sample, dataset.classes())) }
+        SampleSummary { number, fields: fields.map(|sample| describe_sample(&sample, dataset.classes())) }
     }
 }
 
@@ -282,7 +284,7 @@ fn shorten(text: &str) -> String {
     if text.chars().nth(MOST).is_some() { format!("{plain}...") } else { plain }
 }
 
-fn show_samples(samples: &[Shown], output: &mut Output) {
+fn show_samples(samples: &[SampleSummary], output: &mut Output) {
     if samples.is_empty() {
         return;
     }
@@ -318,7 +320,12 @@ fn show_problems(dataset: &Dataset, output: &mut Output) {
     }
 }
 
-fn document(dataset: &Dataset, manifest: Option<&Manifest>, fields: &[Field], samples: &[Shown]) -> Value {
+fn document(
+    dataset: &Dataset,
+    manifest: Option<&Manifest>,
+    fields: &[Field],
+    samples: &[SampleSummary],
+) -> Value {
     let pack = manifest.map(|m| {
         json!({
             "version": m.version,
@@ -343,7 +350,7 @@ fn document(dataset: &Dataset, manifest: Option<&Manifest>, fields: &[Field], sa
     })
 }
 
-fn sample_document(sample: &Shown) -> Value {
+fn sample_document(sample: &SampleSummary) -> Value {
     match &sample.fields {
         Ok(fields) => {
             let values: serde_json::Map<String, Value> =

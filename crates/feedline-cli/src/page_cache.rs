@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Result of dropping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Dropped {
+pub(crate) struct DropResult {
     /// Number of files that the system was asked to drop.
     pub(crate) files: u64,
     /// Number of files for which that was not possible.
@@ -16,8 +16,8 @@ pub(crate) struct Dropped {
 ///
 /// The advice may be ignored (tmpfs has no other place for the pages);
 /// [`storage_read`](crate::machine::storage_read) shows how much really came from storage afterwards.
-pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> Dropped {
-    let mut dropped = Dropped { files: 0, refused: 0 };
+pub(crate) fn drop_files(files: &[(PathBuf, u64)]) -> DropResult {
+    let mut dropped = DropResult { files: 0, refused: 0 };
     for (path, _) in files {
         match File::open(path).map_err(|_| ()).and_then(|file| forget(&file)) {
             Ok(()) => dropped.files += 1,

@@ -141,16 +141,16 @@ mod tests {
 
     #[test]
     fn terminals_are_recognised_by_their_environment() {
-        let told = |pairs: &'static [(&str, &str)]| {
+        let detected = |pairs: &'static [(&str, &str)]| {
             guess(&move |name| {
                 pairs.iter().find(|(known, _)| *known == name).map_or(String::new(), |(_, v)| (*v).to_owned())
             })
         };
-        assert_eq!(told(&[("TERM", "xterm-kitty")]), ImagesChoice::Kitty);
-        assert_eq!(told(&[("TERM_PROGRAM", "iTerm.app")]), ImagesChoice::Iterm2);
-        assert_eq!(told(&[("TERM", "foot")]), ImagesChoice::Sixel);
-        assert_eq!(told(&[("COLORTERM", "truecolor")]), ImagesChoice::Blocks);
-        assert_eq!(told(&[("TERM", "dumb")]), ImagesChoice::None);
+        assert_eq!(detected(&[("TERM", "xterm-kitty")]), ImagesChoice::Kitty);
+        assert_eq!(detected(&[("TERM_PROGRAM", "iTerm.app")]), ImagesChoice::Iterm2);
+        assert_eq!(detected(&[("TERM", "foot")]), ImagesChoice::Sixel);
+        assert_eq!(detected(&[("COLORTERM", "truecolor")]), ImagesChoice::Blocks);
+        assert_eq!(detected(&[("TERM", "dumb")]), ImagesChoice::None);
     }
 
     #[test]

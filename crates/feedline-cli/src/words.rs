@@ -83,16 +83,16 @@ mod tests {
     fn settings_in_hints_become_options() {
         for (engine, here) in [
             (
-                "leave them out with fields={...}, or say allow_pickle=True if",
-                "leave them out with --field NAME=SRC, or say --allow-pickle if",
+                "leave them out with fields={...}, or use allow_pickle=True if",
+                "leave them out with --field NAME=SRC, or use --allow-pickle if",
             ),
-            ("say split=\"train\", or open x/train", "say --split train, or open x/train"),
+            ("use split=\"train\", or open x/train", "use --split train, or open x/train"),
             (
-                "say which with format=\"...\", or give a pattern",
-                "say which with --format NAME, or give a pattern",
+                "choose one with format=\"...\", or give a pattern",
+                "choose one with --format NAME, or give a pattern",
             ),
-            ("say format=... if you know", "say --format NAME if you know"),
-            ("say root=\"...\" if", "say --root FOLDER if"),
+            ("use format=... if you know", "use --format NAME if you know"),
+            ("use root=\"...\" if", "use --root FOLDER if"),
             ("rename with fields=", "rename with --field NAME=SRC"),
             (
                 "give credentials: storage_options={'key': 1}, or anon=True",

@@ -8,7 +8,7 @@ use feedline_pixels::{Decoder, Mode, Region, check_amount, probe};
 
 const LIMIT: u64 = 1 << 18;
 
-/// A small generator: what matters is that a failure can be had again.
+/// A small generator: a failure must be reproducible.
 struct Generator(u64);
 
 impl Generator {

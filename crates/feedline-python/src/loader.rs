@@ -157,7 +157,7 @@ impl PyLoader {
             }
         };
         let epoch = epoch.or_raise()?;
-        let timeout = self.loader.options().patience();
+        let timeout = self.loader.options().timeout_duration();
         let spare = epoch.spare();
         Ok(PyEpoch { epoch: Mutex::new(epoch), spare, timeout })
     }

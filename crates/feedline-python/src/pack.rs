@@ -53,6 +53,19 @@ impl PackProgress {
     }
 }
 
+impl PackProgress {
+    /// Runs work that counts here and that Ctrl-C stops.
+    fn run<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&dyn Progress) -> feedline::Result<T> + Send + 'static,
+    ) -> PyResult<()> {
+        let counts = self.counts.clone();
+        let stop = || self.counts.stop.store(true, Ordering::Relaxed);
+        stoppable(py, stop, move || work(&*counts)).map(drop)
+    }
+}
+
 /// Settings of both ways of packing.
 fn options(settings: &str) -> PyResult<PackOptions> {
     let settings: feedline::PackSettings =
@@ -79,10 +92,7 @@ pub(crate) fn pack(
     let options = options(settings)?;
     let destination = place(destination, storage)?;
     let source = dataset.dataset().format().clone();
-    let counts = progress.counts.clone();
-    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
-    stoppable(py, stop, move || feedline::format::pack_into(&*source, &destination, &options, &*counts))
-        .map(drop)
+    progress.run(py, move |counts| feedline::format::pack_into(&*source, &destination, &options, counts))
 }
 
 /// Writes a data set as another system's files; Ctrl-C stops it cleanly, and the same call resumes it.
@@ -99,10 +109,7 @@ pub(crate) fn convert(
     let options: feedline::format::ConvertOptions =
         serde_json::from_str(settings).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let source = dataset.dataset().format().clone();
-    let counts = progress.counts.clone();
-    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
-    stoppable(py, stop, move || feedline::format::convert_into(&*source, &destination, &options, &*counts))
-        .map(drop)
+    progress.run(py, move |counts| feedline::format::convert_into(&*source, &destination, &options, counts))
 }
 
 fn plan_of(text: &str) -> PyResult<feedline::format::PackPlan> {
@@ -183,10 +190,7 @@ pub(crate) fn append_pack(
 ) -> PyResult<()> {
     let options = options(settings)?;
     let (source, folder) = (dataset.dataset().format().clone(), PathBuf::from(destination));
-    let counts = progress.counts.clone();
-    let stop = || progress.counts.stop.store(true, Ordering::Relaxed);
-    stoppable(py, stop, move || feedline::format::append_pack(&*source, &folder, &options, &*counts))
-        .map(drop)
+    progress.run(py, move |counts| feedline::format::append_pack(&*source, &folder, &options, counts))
 }
 
 /// Joins finished packs.

@@ -13,7 +13,7 @@ pub enum Error {
     /// No decoder for the codec is there.
     #[error("{0}")]
     NoDecoder(String),
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     #[error("no memory for {bytes} bytes of video")]
     OutOfMemory {
         /// How much was asked for.

@@ -141,7 +141,7 @@ fn same(one: &OwnedValue, other: &OwnedValue) -> bool {
 #[derive(Debug)]
 pub(crate) struct Job {
     found: Mutex<Vec<u32>>,
-    looked: AtomicU64,
+    examined: AtomicU64,
     of: u64,
     stopped: AtomicBool,
     done: (Mutex<bool>, Condvar),
@@ -151,7 +151,7 @@ impl Job {
     fn new(of: u64) -> Self {
         Job {
             found: Mutex::default(),
-            looked: AtomicU64::new(0),
+            examined: AtomicU64::new(0),
             of,
             stopped: AtomicBool::new(false),
             done: (Mutex::new(false), Condvar::new()),
@@ -166,7 +166,7 @@ impl Job {
             if filter.fits(dataset, other, sample) {
                 lock(&self.found).push(sample as u32);
             }
-            self.looked.store(sample + 1, Ordering::Relaxed);
+            self.examined.store(sample + 1, Ordering::Relaxed);
         }
         *lock(&self.done.0) = true;
         self.done.1.notify_all();
@@ -224,14 +224,14 @@ impl Chosen {
         }
     }
 
-    /// How many there are, and how many samples were looked at for it.
+    /// How many there are, and how many samples were examined for it.
     pub(crate) fn count(&self) -> Value {
         match self {
-            Chosen::All(length) => json!({"total": length, "looked": length, "of": length, "done": true}),
+            Chosen::All(length) => json!({"total": length, "examined": length, "of": length, "done": true}),
             Chosen::Some(job) => {
                 job.wait(usize::MAX);
-                let (total, looked) = (lock(&job.found).len(), job.looked.load(Ordering::Relaxed));
-                json!({"total": total, "looked": looked, "of": job.of, "done": *lock(&job.done.0)})
+                let (total, examined) = (lock(&job.found).len(), job.examined.load(Ordering::Relaxed));
+                json!({"total": total, "examined": examined, "of": job.of, "done": *lock(&job.done.0)})
             }
         }
     }

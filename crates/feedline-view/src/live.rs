@@ -17,12 +17,12 @@ const MOST_RANKS: usize = 4096;
 /// Who is watched.
 #[derive(Default)]
 pub struct Live {
-    own: Mutex<Option<Own>>,
+    own: Mutex<Option<OwnLoader>>,
     sent: Mutex<BTreeMap<u64, (Instant, Stats)>>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct OwnLoader {
     rank: u64,
     loader: Watcher,
 }
@@ -40,7 +40,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Live {
     /// A page for a loader of this process, which is this rank.
     pub fn of(rank: u64, loader: Watcher) -> Self {
-        Live { own: Mutex::new(Some(Own { rank, loader })), sent: Mutex::default() }
+        Live { own: Mutex::new(Some(OwnLoader { rank, loader })), sent: Mutex::default() }
     }
 
     /// Takes what another rank sends.

@@ -161,7 +161,7 @@ impl Reader<'_> {
             Value::Array(many) => many,
             one => vec![one],
         });
-        flat.map(|one| if one.is_object() { Ok(one) } else { Err(format!("{one} is no transform")) })
+        flat.map(|one| if one.is_object() { Ok(one) } else { Err(format!("{one} is not a transform")) })
             .collect()
     }
 

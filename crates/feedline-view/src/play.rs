@@ -22,11 +22,11 @@ const MOST_DRAWS: u64 = 64;
 
 /// One draw of one image.
 #[derive(Debug)]
-pub(crate) struct Played {
+pub(crate) struct DrawnImage {
     pub(crate) jpeg: Vec<u8>,
 }
 
-struct Asked {
+struct PlayRequest {
     sample: u64,
     seed: u64,
     draw: u64,
@@ -34,10 +34,10 @@ struct Asked {
     ops: Vec<Transform>,
 }
 
-impl Asked {
+impl PlayRequest {
     fn new(query: &Query) -> Result<Self, Wrong> {
         let ops = pipeline::from_text(query.get("ops").unwrap_or(""))?;
-        Ok(Asked {
+        Ok(PlayRequest {
             sample: query.number("index", 0)?,
             seed: query.number("seed", 0)?,
             draw: query.number("draw", 0)?,
@@ -60,8 +60,8 @@ impl Asked {
 }
 
 /// The image of one draw.
-pub(crate) fn play(dataset: &Dataset, query: &Query) -> Result<Played, Wrong> {
-    let asked = Asked::new(query)?;
+pub(crate) fn play(dataset: &Dataset, query: &Query) -> Result<DrawnImage, Wrong> {
+    let asked = PlayRequest::new(query)?;
     let ops = asked.checked()?;
     let image = source(dataset, asked.sample)?;
     let drawn = ops.draw(image.height, image.width, asked.from()).map_err(|e| e.to_string())?;
@@ -73,7 +73,7 @@ pub(crate) fn play(dataset: &Dataset, query: &Query) -> Result<Played, Wrong> {
     drawn.write(&image.bytes, &mut bytes).map_err(|e| e.to_string())?;
     let (height, width, pixels) = tiled(&shape, bytes)?;
     let jpeg = images::jpeg(&pixels, height, width).map_err(|e| e.to_string())?;
-    Ok(Played { jpeg })
+    Ok(DrawnImage { jpeg })
 }
 
 fn source(dataset: &Dataset, sample: u64) -> Result<images::Pixels, Wrong> {
@@ -95,7 +95,7 @@ fn tiled(shape: &[u64], bytes: Vec<u8>) -> Result<(u32, u32, Vec<u8>), Wrong> {
 
 /// What was drawn, and the list in Python's words.
 pub(crate) fn drawn(dataset: &Dataset, query: &Query) -> Result<Value, Wrong> {
-    let asked = Asked::new(query)?;
+    let asked = PlayRequest::new(query)?;
     let ops = asked.checked()?;
     let image = source(dataset, asked.sample)?;
     let draws = query.number("draws", 1)?.min(MOST_DRAWS);
@@ -123,7 +123,7 @@ fn masks_of(dataset: &Dataset) -> Vec<usize> {
 
 /// The mask in `field`, as a draw moves it, as a PNG.
 pub(crate) fn mask(dataset: &Dataset, query: &Query) -> Result<Vec<u8>, Wrong> {
-    let asked = Asked::new(query)?;
+    let asked = PlayRequest::new(query)?;
     let field = query.number("field", 0)? as usize;
     if !masks_of(dataset).contains(&field) {
         return Err(format!("field: there is no mask in field {field}"));
@@ -145,7 +145,7 @@ pub(crate) fn mask(dataset: &Dataset, query: &Query) -> Result<Vec<u8>, Wrong> {
 }
 
 /// Boxes (`x1, y1, x2, y2`) of the sample as each draw moves them.
-fn moved_boxes(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: &[Value]) -> Value {
+fn moved_boxes(dataset: &Dataset, asked: &PlayRequest, image: &images::Pixels, drawn: &[Value]) -> Value {
     let Some(boxes) = rows_of(dataset, asked.sample, &["box"], &[4]) else { return Value::Null };
     let rules = feedline::transform::Boxes::default();
     let Some(scale) = scale(dataset, asked.sample, image) else { return Value::Null };
@@ -162,7 +162,7 @@ fn moved_boxes(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: 
 }
 
 /// Keypoints (`x, y` and perhaps whether they are visible) as each draw moves them.
-fn moved_points(dataset: &Dataset, asked: &Asked, image: &images::Pixels, drawn: &[Value]) -> Value {
+fn moved_points(dataset: &Dataset, asked: &PlayRequest, image: &images::Pixels, drawn: &[Value]) -> Value {
     let names = ["point", "landmark", "joint"];
     let Some((each, points)) = rows_of(dataset, asked.sample, &names, &[2, 3]) else { return Value::Null };
     let Some(scale) = scale(dataset, asked.sample, image) else { return Value::Null };

@@ -32,13 +32,13 @@ impl Query {
     pub(crate) fn number(&self, name: &str, default: u64) -> Result<u64, Wrong> {
         match self.get(name) {
             None => Ok(default),
-            Some(text) => text.parse().map_err(|_| format!("{name}: {text:?} is no whole number")),
+            Some(text) => text.parse().map_err(|_| format!("{name}: {text:?} is not a whole number")),
         }
     }
 
     /// A number that must be there or not at all.
     pub(crate) fn maybe<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Wrong> {
-        let parse = |text: &str| text.parse().map_err(|_| format!("{name}: {text:?} is no number"));
+        let parse = |text: &str| text.parse().map_err(|_| format!("{name}: {text:?} is not a number"));
         self.get(name).map(parse).transpose()
     }
 

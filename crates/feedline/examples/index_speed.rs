@@ -54,7 +54,7 @@ fn write(data: &Path, samples: u64, bytes: u64, shards: u64) -> std::io::Result<
             member(&mut out, &format!("{sample:09}.jpg"), &noise[..length])?;
         }
         out.write_all(&[0; 1024])?;
-        // Shards written just now would not be trusted to stay as they are, and no index would be saved.
+        // No index is saved of shards written just now, because they may still change.
         out.into_inner()?.set_modified(SystemTime::now() - Duration::from_secs(60))?;
     }
     Ok(())

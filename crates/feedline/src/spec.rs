@@ -3,12 +3,20 @@
 //! Nothing here has an effect by itself. `loader::Plan` checks all of it against a data set before the first byte is
 //! read.
 
+mod choices;
+mod field_transforms;
+mod sampler;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+
+pub use self::choices::{DecodeMode, IndexMode, OnError, OnMissing, ReadAhead, Shuffle};
+pub use self::field_transforms::FieldTransforms;
+pub use self::sampler::Sampler;
 
 use crate::error::{Error, Result};
 use crate::field::{DType, MemoryFormat};
@@ -20,295 +28,6 @@ const MOST_RANKS: u64 = 1 << 32;
 
 /// Largest number of local reads at once; each has a thread.
 const MOST_READS: u32 = 1024;
-
-/// Order of an epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Shuffle {
-    /// As stored.
-    #[default]
-    Off,
-    /// Every order equally likely.
-    Full,
-    /// Quasi-random: shuffles blocks of neighbours, and the samples inside a window of blocks. Reads storage in large
-    /// pieces.
-    Block,
-}
-
-/// Whether bytes are read before they are needed. As JSON: `"auto"`, `"off"` or a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "ReadAheadJson", into = "ReadAheadJson")]
-pub enum ReadAhead {
-    /// Remote data always; local data while reads make their threads wait for storage.
-    #[default]
-    Auto,
-    /// Never: every worker waits for its own reads.
-    Off,
-    /// Always; so many reads of local data may wait for storage at once.
-    Reads(u32),
-}
-
-/// [`ReadAhead`] as JSON.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum ReadAheadJson {
-    Named(String),
-    Reads(u32),
-}
-
-impl TryFrom<ReadAheadJson> for ReadAhead {
-    type Error = String;
-
-    fn try_from(json: ReadAheadJson) -> std::result::Result<Self, String> {
-        match json {
-            ReadAheadJson::Named(name) if name == "auto" => Ok(ReadAhead::Auto),
-            ReadAheadJson::Named(name) if name == "off" => Ok(ReadAhead::Off),
-            ReadAheadJson::Named(name) => {
-                Err(format!("read_ahead: '{name}' is not one of auto, off or a number"))
-            }
-            ReadAheadJson::Reads(count) => Ok(ReadAhead::Reads(count)),
-        }
-    }
-}
-
-impl From<ReadAhead> for ReadAheadJson {
-    fn from(ahead: ReadAhead) -> Self {
-        match ahead {
-            ReadAhead::Auto => ReadAheadJson::Named("auto".to_owned()),
-            ReadAhead::Off => ReadAheadJson::Named("off".to_owned()),
-            ReadAhead::Reads(count) => ReadAheadJson::Reads(count),
-        }
-    }
-}
-
-/// Which samples an epoch has, in which order, beyond [`Shuffle`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum Sampler {
-    /// As stored.
-    Sequential,
-    /// In random order.
-    Random {
-        /// Draw every position's sample on its own, so that samples may repeat.
-        #[serde(default)]
-        replacement: bool,
-        /// Samples per epoch; as many as the data set has if `None`.
-        #[serde(default)]
-        num_samples: Option<u64>,
-    },
-    /// Quasi-random, as `shuffle="block"`.
-    Block {
-        /// Samples per block; about 1 MiB of them if `None`.
-        #[serde(default)]
-        block: Option<u64>,
-        /// Blocks per window; 256 if `None`.
-        #[serde(default)]
-        window: Option<u64>,
-    },
-    /// By weight.
-    Weighted {
-        /// One per sample.
-        weights: Vec<f64>,
-        /// Samples per epoch; as many as the data set has if `None`.
-        #[serde(default)]
-        num_samples: Option<u64>,
-        /// Whether samples may repeat.
-        #[serde(default = "yes")]
-        replacement: bool,
-    },
-    /// Every class equally often.
-    Balanced {
-        /// An integer field: the class.
-        #[serde(default = "label")]
-        field: String,
-        /// Samples per epoch; as many as the data set has if `None`.
-        #[serde(default)]
-        num_samples: Option<u64>,
-    },
-    /// Several data sets, joined by [`Dataset::concat`](crate::Dataset::concat), by weight. See `mix`.
-    Mix {
-        /// Samples of each data set.
-        lengths: Vec<u64>,
-        /// Weight of each data set.
-        weights: Vec<f64>,
-        /// Samples per epoch.
-        num_samples: u64,
-    },
-    /// Batches of images of one shape.
-    Buckets {
-        /// The image field; the only one if `None`.
-        #[serde(default)]
-        field: Option<String>,
-        /// Heights and widths. An image goes to the one with the nearest aspect ratio. If empty, every height and width
-        /// that occurs is a bucket of its own.
-        #[serde(default)]
-        sizes: Vec<(u32, u32)>,
-        /// Whether samples inside buckets, and batches, are shuffled.
-        #[serde(default = "yes")]
-        shuffle: bool,
-    },
-    /// Several samples in each row of a batch, up to a number of tokens. `batch_size` counts rows.
-    Packed {
-        /// Tokens per row, at most.
-        max_tokens: u64,
-        /// Tokens of every sample; empty if they come from `field`.
-        #[serde(default)]
-        lengths: Vec<u64>,
-        /// A field whose value is the length (an integer), or whose array has that length.
-        #[serde(default)]
-        field: Option<String>,
-        /// Image fields, and the side of their patches: each patch is one token more.
-        #[serde(default)]
-        patches: BTreeMap<String, u64>,
-        /// Samples that are packed together.
-        #[serde(default = "packed_window")]
-        window: u64,
-        /// Leave out samples that are too long; otherwise they are an error.
-        #[serde(default)]
-        drop_long: bool,
-        /// Whether samples and rows are shuffled.
-        #[serde(default = "yes")]
-        shuffle: bool,
-    },
-    /// Exactly these samples, in this order.
-    Indices {
-        /// Sample numbers.
-        indices: Vec<u64>,
-    },
-    /// A new list in every epoch, passed when the epoch starts:
-    /// [`Loader::epoch_in_order`](crate::Loader::epoch_in_order).
-    PerEpoch {
-        /// Distinguishes such orders in saved states.
-        name: String,
-        /// Samples per epoch.
-        num_samples: u64,
-    },
-}
-
-impl From<Vec<u64>> for Sampler {
-    fn from(indices: Vec<u64>) -> Self {
-        Sampler::Indices { indices }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn packed_window() -> u64 {
-    8192
-}
-
-fn label() -> String {
-    "label".to_owned()
-}
-
-/// What to do with a sample that cannot be read or decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnError {
-    /// The batch becomes an error that names the sample.
-    #[default]
-    Raise,
-    /// The batch is delivered without the sample.
-    Skip,
-    /// Another sample, chosen by (seed, epoch, index), takes its place.
-    Replace,
-}
-
-/// How images are decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DecodeMode {
-    /// The pixels libjpeg-turbo and Pillow give.
-    #[default]
-    Exact,
-    /// JPEGs may be decoded at half, quarter or eighth size when the result is smaller still.
-    Fast,
-    /// Images are not decoded: batches contain the encoded bytes.
-    None,
-}
-
-/// Whether JPEGs that are stored without a seek index get one, which is kept in the user's cache folder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IndexMode {
-    /// Checkpoints are collected from the rows that are decoded anyway, and used from the next decode on.
-    #[default]
-    Auto,
-    /// None are used or collected.
-    Off,
-    /// Every image is indexed to its end when it is first decoded: that costs more once.
-    Build,
-}
-
-/// What to store for a number that is missing in a sample, in fields that may be missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnMissing {
-    /// 0 (NaN for floats), plus a column `NAME.valid` that says which samples have a value.
-    #[default]
-    Mask,
-    /// NaN; integers become floats.
-    Nan,
-    /// The sample is bad.
-    Error,
-}
-
-/// The transforms of one image field: one list, or several named views of the same image.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum FieldTransforms {
-    /// One result.
-    Single(Vec<Transform>),
-    /// One result per view, each with its own random draws, all from one read of the sample.
-    Views(BTreeMap<String, Vec<Transform>>),
-}
-
-impl FieldTransforms {
-    /// Every view's list.
-    pub(crate) fn lists(&self) -> Vec<&Vec<Transform>> {
-        match self {
-            FieldTransforms::Single(list) => vec![list],
-            FieldTransforms::Views(views) => views.values().collect(),
-        }
-    }
-
-    /// Every view's list, mutable.
-    pub(crate) fn lists_mut(&mut self) -> Vec<&mut Vec<Transform>> {
-        match self {
-            FieldTransforms::Single(list) => vec![list],
-            FieldTransforms::Views(views) => views.values_mut().collect(),
-        }
-    }
-}
-
-/// Written by hand: the derived reader of untagged enums only says that nothing matches, not what is wrong.
-impl<'de> Deserialize<'de> for FieldTransforms {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(FieldTransformsVisitor)
-    }
-}
-
-struct FieldTransformsVisitor;
-
-impl<'de> Visitor<'de> for FieldTransformsVisitor {
-    type Value = FieldTransforms;
-
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("a list of transforms, or several by view")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> std::result::Result<Self::Value, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(FieldTransforms::Single)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, views: A) -> std::result::Result<Self::Value, A::Error> {
-        BTreeMap::deserialize(MapAccessDeserializer::new(views)).map(FieldTransforms::Views)
-    }
-}
 
 /// A loader's settings. Build it from [`LoaderOptions::default`] with the `with_…` methods, or as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -574,7 +293,7 @@ impl LoaderOptions {
     }
 
     /// How long to wait for a batch. `None` means without limit; so does a time longer than any clock can count.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn timeout_duration(&self) -> Option<Duration> {
         self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
@@ -617,7 +336,7 @@ impl LoaderOptions {
             return bad("repeats", format!("{} is not between 1 and 65536", self.repeats));
         }
         if self.views && self.decode != DecodeMode::None {
-            return bad("views", "only for the stored bytes: say decode='none' as well".to_owned());
+            return bad("views", "only for the stored bytes: set decode='none' as well".to_owned());
         }
         if self.decode == DecodeMode::None {
             let colours = [
@@ -635,103 +354,5 @@ impl LoaderOptions {
             return bad("max_pixels", "must be at least 1".to_owned());
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_round_trip_keeps_everything() {
-        let options = LoaderOptions::default()
-            .with_batch_size(7)
-            .with_shuffle(Shuffle::Full)
-            .with_sampler(vec![3, 1].into())
-            .with_transforms("image", vec![Transform::resize_shorter(256), Transform::center_crop(224)]);
-        let text = serde_json::to_string(&options).unwrap();
-        assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
-    }
-
-    #[test]
-    fn presets_set_what_they_say() {
-        let debug = LoaderOptions::default().debug_mode();
-        assert_eq!((debug.num_workers, debug.persistent_workers, debug.timeout), (1, false, Some(10.0)));
-        let ranked = LoaderOptions::default().with_num_workers(3).distributed_optimized(1, 4);
-        assert_eq!((ranked.rank, ranked.world_size, ranked.num_workers), (1, 4, 0));
-        let views = [("a".to_owned(), vec![Transform::center_crop(8)])];
-        assert!(LoaderOptions::default().with_views("image", views).check().is_ok());
-    }
-
-    #[test]
-    fn samplers_round_trip_through_json() {
-        for sampler in [
-            Sampler::Sequential,
-            Sampler::Random { replacement: true, num_samples: Some(3) },
-            Sampler::Block { block: Some(4), window: None },
-            Sampler::Weighted { weights: vec![0.5, 1.0], num_samples: None, replacement: false },
-            Sampler::Balanced { field: "label".to_owned(), num_samples: None },
-            Sampler::Mix { lengths: vec![1, 2], weights: vec![0.1, 0.9], num_samples: 7 },
-            Sampler::Buckets { field: None, sizes: vec![(1, 2)], shuffle: true },
-        ] {
-            let options = LoaderOptions::default().with_sampler(sampler);
-            let text = serde_json::to_string(&options).unwrap();
-            assert_eq!(LoaderOptions::from_json(&text).unwrap(), options);
-        }
-    }
-
-    #[test]
-    fn read_ahead_takes_a_word_or_a_number() {
-        for (ahead, text) in
-            [(ReadAhead::Auto, "\"auto\""), (ReadAhead::Off, "\"off\""), (ReadAhead::Reads(7), "7")]
-        {
-            assert_eq!(serde_json::to_string(&ahead).unwrap(), text);
-            assert_eq!(serde_json::from_str::<ReadAhead>(text).unwrap(), ahead);
-        }
-        let message = LoaderOptions::from_json(r#"{"read_ahead": "on"}"#).unwrap_err().to_string();
-        assert!(message.contains("'on' is not one of auto, off"), "{message}");
-    }
-
-    #[test]
-    fn unknown_settings_are_refused_by_name() {
-        let message = LoaderOptions::from_json(r#"{"batchsize": 3}"#).unwrap_err().to_string();
-        assert!(message.contains("batchsize") && message.contains("batch_size"), "{message}");
-    }
-
-    #[test]
-    fn a_timeout_beyond_the_clock_means_no_timeout() {
-        assert_eq!(LoaderOptions::default().with_timeout(1e20).patience(), None);
-        let half = LoaderOptions::default().with_timeout(0.5);
-        assert_eq!(half.patience(), Some(Duration::from_millis(500)));
-    }
-
-    #[test]
-    fn wrong_transforms_are_named() {
-        let text = r#"{"transforms": {"image": [{"op": "CenterCrop", "size": [-3, 5]}]}}"#;
-        let message = LoaderOptions::from_json(text).unwrap_err().to_string();
-        assert!(message.contains("-3") && message.contains("u32"), "{message}");
-        let text = r#"{"transforms": {"image": {"a": [{"op": "Blurr"}]}}}"#;
-        let message = LoaderOptions::from_json(text).unwrap_err().to_string();
-        assert!(message.contains("Blurr") && message.contains("GaussianBlur"), "{message}");
-    }
-
-    #[test]
-    fn impossible_settings_are_refused() {
-        let base = LoaderOptions::default;
-        for (bad, knob) in [
-            (base().with_batch_size(0), "batch_size"),
-            (base().with_rank(2, 2), "rank"),
-            (base().with_rank(0, 1 << 61), "world_size"),
-            (base().with_prefetch(0), "prefetch"),
-            (base().with_read_ahead(ReadAhead::Reads(0)), "read_ahead"),
-            (base().with_read_ahead(ReadAhead::Reads(5000)), "read_ahead"),
-            (base().with_timeout(-1.0), "timeout"),
-            (base().with_max_errors(3), "max_errors"),
-            (base().with_file_views(true), "views"),
-            (base().with_sampler(vec![0].into()).with_shuffle(Shuffle::Full), "sampler"),
-        ] {
-            let message = bad.check().unwrap_err().to_string();
-            assert!(message.starts_with(knob), "{message}");
-        }
     }
 }

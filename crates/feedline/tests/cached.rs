@@ -88,7 +88,7 @@ fn a_pack_of_another_user_is_not_trusted() {
     let folder = first.copy_status().unwrap().folder;
     let part =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
-    // Only the administrator can give a file away.
+    // Only root can change a file's owner.
     if std::os::unix::fs::chown(part.unwrap(), Some(54321), None).is_err() {
         return;
     }

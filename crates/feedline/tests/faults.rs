@@ -1,4 +1,4 @@
-//! Samples that cannot be had, storage that fails or does not answer, loaders that are closed under an iteration.
+//! Samples that cannot be read, storage that fails or does not answer, loaders that are closed during an iteration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use feedline::loader::{Next, mix};
 use feedline::sample::{FieldSet, Fingerprint, SampleBuffer, Value};
 use feedline::{Dataset, Epoch, Error, Kind, Loader, LoaderOptions, OnError, Result, Sampler};
 
-/// Samples whose label is their number, in a storage that does as it is told.
+/// Samples whose label is their number, in a storage whose failures a test chooses.
 #[derive(Debug)]
-struct Told {
+struct ScriptedStorage {
     length: u64,
     schema: Schema,
     bad: BTreeSet<u64>,
@@ -27,9 +27,9 @@ struct Told {
     reads: AtomicU64,
 }
 
-impl Told {
+impl ScriptedStorage {
     fn new(length: u64, bad: impl IntoIterator<Item = u64>) -> Self {
-        Told {
+        ScriptedStorage {
             length,
             schema: Schema { fields: vec![FieldSpec::new("label", Kind::Int)], classes: None },
             bad: bad.into_iter().collect(),
@@ -47,9 +47,9 @@ impl Told {
     }
 }
 
-impl Format for Told {
+impl Format for ScriptedStorage {
     fn name(&self) -> &'static str {
-        "told"
+        "scripted"
     }
 
     fn len(&self) -> u64 {
@@ -74,7 +74,7 @@ impl Format for Told {
             && self.broken.load(Ordering::Relaxed)
         {
             let error = std::io::Error::from_raw_os_error(errno);
-            return Err(Error::storage("reading", Location::new("told://"), error));
+            return Err(Error::storage("reading", Location::new("scripted://"), error));
         }
         if self.stuck == Some(sample) {
             let (lock, changed) = &self.free;
@@ -85,17 +85,17 @@ impl Format for Told {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        Location::new("told://").with_sample(sample)
+        Location::new("scripted://").with_sample(sample)
     }
 }
 
-impl feedline::format::Index for Told {}
+impl feedline::format::Index for ScriptedStorage {}
 
-impl feedline::format::Extents for Told {}
+impl feedline::format::Extents for ScriptedStorage {}
 
-fn dataset(told: Told) -> (Dataset, Arc<Told>) {
-    let told = Arc::new(told);
-    (Dataset::from_format(told.clone(), "told://"), told)
+fn dataset(data: ScriptedStorage) -> (Dataset, Arc<ScriptedStorage>) {
+    let data = Arc::new(data);
+    (Dataset::from_format(data.clone(), "scripted://"), data)
 }
 
 fn labels(batch: &feedline::Batch) -> Vec<u64> {
@@ -124,26 +124,26 @@ fn replacing() -> LoaderOptions {
 }
 
 /// What an epoch delivers, whichever way its order is made.
-fn delivered(told: &Dataset, options: LoaderOptions, epoch: u64) -> Vec<u64> {
-    all(Loader::new(told.clone(), options).unwrap().epoch(epoch).unwrap()).concat()
+fn delivered(data: &Dataset, options: LoaderOptions, epoch: u64) -> Vec<u64> {
+    all(Loader::new(data.clone(), options).unwrap().epoch(epoch).unwrap()).concat()
 }
 
 #[test]
 fn substitutes_come_from_what_the_order_can_deliver() {
-    let (told, _) = dataset(Told::new(100, (0..100).filter(|s| s % 3 == 0)));
+    let (data, _) = dataset(ScriptedStorage::new(100, (0..100).filter(|s| s % 3 == 0)));
     let list: Vec<u64> = (0..30).collect();
     for epoch in 0..10 {
-        let listed = delivered(&told, replacing().with_sampler(list.clone().into()), epoch);
+        let listed = delivered(&data, replacing().with_sampler(list.clone().into()), epoch);
         assert!(listed.len() == 30 && listed.iter().all(|s| *s < 30 && s % 3 != 0), "{listed:?}");
         let weights = (0..100).map(|s| if s < 20 { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
         for replacement in [true, false] {
             let num_samples = Some(if replacement { 60 } else { 20 });
             let sampler = Sampler::Weighted { weights: weights.clone(), num_samples, replacement };
-            let weighted = delivered(&told, replacing().with_sampler(sampler), epoch);
+            let weighted = delivered(&data, replacing().with_sampler(sampler), epoch);
             assert!(weighted.iter().all(|s| *s < 20 && s % 3 != 0), "{weighted:?}");
         }
         let sampler = Sampler::PerEpoch { name: "mine".into(), num_samples: 20 };
-        let loader = Loader::new(told.clone(), replacing().with_sampler(sampler)).unwrap();
+        let loader = Loader::new(data.clone(), replacing().with_sampler(sampler)).unwrap();
         let own = all(loader.epoch_in_order(epoch, 0, (40..60).rev().collect()).unwrap()).concat();
         assert!(own.len() == 20 && own.iter().all(|s| (40..60).contains(s) && s % 3 != 0), "{own:?}");
     }
@@ -151,8 +151,8 @@ fn substitutes_come_from_what_the_order_can_deliver() {
 
 #[test]
 fn substitutes_in_a_mix_are_of_the_same_set() {
-    let (one, _) = dataset(Told::new(40, (0..40).filter(|s| s % 2 == 0)));
-    let (other, _) = dataset(Told::new(60, []));
+    let (one, _) = dataset(ScriptedStorage::new(40, (0..40).filter(|s| s % 2 == 0)));
+    let (other, _) = dataset(ScriptedStorage::new(60, []));
     let (mixed, sampler) = mix(&[(one, 0.5), (other, 0.5)], 60).unwrap();
     for epoch in 0..10 {
         let loader = Loader::new(mixed.clone(), replacing().with_sampler(sampler.clone())).unwrap();
@@ -169,19 +169,19 @@ fn substitutes_in_a_mix_are_of_the_same_set() {
 
 #[test]
 fn substitutes_do_not_depend_on_ranks_threads_or_resume() {
-    let (told, _) = dataset(Told::new(96, (0..96).filter(|s| s % 4 == 1)));
+    let (data, _) = dataset(ScriptedStorage::new(96, (0..96).filter(|s| s % 4 == 1)));
     let base = replacing()
         .with_batch_size(12)
         .with_sampler(Sampler::Random { replacement: false, num_samples: None });
-    let whole = all(Loader::new(told.clone(), base.clone()).unwrap().epoch(2).unwrap());
-    let threads = all(Loader::new(told.clone(), base.clone().with_num_workers(5)).unwrap().epoch(2).unwrap());
+    let whole = all(Loader::new(data.clone(), base.clone()).unwrap().epoch(2).unwrap());
+    let threads = all(Loader::new(data.clone(), base.clone().with_num_workers(5)).unwrap().epoch(2).unwrap());
     assert_eq!(whole, threads);
-    let resumed = all(Loader::new(told.clone(), base.clone()).unwrap().epoch_from(2, 36).unwrap());
+    let resumed = all(Loader::new(data.clone(), base.clone()).unwrap().epoch_from(2, 36).unwrap());
     assert_eq!(whole[3..], resumed);
     for world in [2, 3, 4] {
         let rank = |rank| {
             let options = base.clone().with_batch_size(12 / world).with_rank(rank, world);
-            all(Loader::new(told.clone(), options).unwrap().epoch(2).unwrap())
+            all(Loader::new(data.clone(), options).unwrap().epoch(2).unwrap())
         };
         let ranks: Vec<_> = (0..world).map(rank).collect();
         for (number, batch) in whole.iter().enumerate() {
@@ -193,25 +193,25 @@ fn substitutes_do_not_depend_on_ranks_threads_or_resume() {
 
 #[test]
 fn a_sample_without_a_substitute_is_an_error_that_names_it() {
-    let (told, reads) = dataset(Told::new(50, 0..50));
-    let loader = Loader::new(told, replacing().with_sampler(vec![7, 8, 7].into())).unwrap();
+    let (data, reads) = dataset(ScriptedStorage::new(50, 0..50));
+    let loader = Loader::new(data, replacing().with_sampler(vec![7, 8, 7].into())).unwrap();
     let message = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
     assert!(message.starts_with("sample 7 is bad and so are all 1 substitutes"), "{message}");
     assert!(message.contains("bad on purpose"), "{message}");
-    // Nobody is tried twice for the same row: two rows of 7 and 8 each, one of 8 and 7.
+    // No sample is tried twice for the same row: two rows of 7 and 8 each, one of 8 and 7.
     assert_eq!(reads.reads.load(Ordering::Relaxed), 6);
-    let (told, _) = dataset(Told::new(1000, 0..1000));
-    let loader = Loader::new(told, replacing().with_batch_size(1)).unwrap();
+    let (data, _) = dataset(ScriptedStorage::new(1000, 0..1000));
+    let loader = Loader::new(data, replacing().with_batch_size(1)).unwrap();
     let message = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
     assert!(message.starts_with("sample 0 is bad and so are all 16 substitutes"), "{message}");
 }
 
 #[test]
 fn bad_samples_count_once_in_any_number_of_epochs() {
-    let (told, _) = dataset(Told::new(2000, [3, 500, 501, 777, 1000, 1500, 1999]));
+    let (data, _) = dataset(ScriptedStorage::new(2000, [3, 500, 501, 777, 1000, 1500, 1999]));
     let options =
         LoaderOptions::default().with_on_error(OnError::Skip).with_num_workers(2).with_batch_size(100);
-    let loader = Loader::new(told, options).unwrap();
+    let loader = Loader::new(data, options).unwrap();
     for epoch in 0..40 {
         assert_eq!(all(loader.epoch(epoch).unwrap()).concat().len(), 1993);
     }
@@ -222,13 +222,13 @@ fn bad_samples_count_once_in_any_number_of_epochs() {
 fn a_resumed_run_stops_at_the_same_bad_sample() {
     let bad: Vec<u64> = (0..12).map(|n| n * 8 + 3).collect();
     let run = |from: Option<feedline::order::State>| {
-        let (told, _) = dataset(Told::new(100, bad.clone()));
+        let (data, _) = dataset(ScriptedStorage::new(100, bad.clone()));
         let options = LoaderOptions::default()
             .with_on_error(OnError::Skip)
             .with_num_workers(1)
             .with_batch_size(4)
             .with_max_errors(8);
-        let loader = Loader::new(told, options).unwrap();
+        let loader = Loader::new(data, options).unwrap();
         let mut epoch = match &from {
             Some(state) => loader.resume(state).unwrap(),
             None => loader.epoch(0).unwrap(),
@@ -251,8 +251,8 @@ fn a_resumed_run_stops_at_the_same_bad_sample() {
 fn storage_failures_always_raise_and_lose_no_batch() {
     for policy in [OnError::Raise, OnError::Skip, OnError::Replace] {
         for errno in [5, 116, 110, 13, 2] {
-            let told = Told { errno: Some((13, errno)), ..Told::new(40, []) };
-            let (set, told) = dataset(told);
+            let data = ScriptedStorage { errno: Some((13, errno)), ..ScriptedStorage::new(40, []) };
+            let (set, data) = dataset(data);
             let options =
                 LoaderOptions::default().with_on_error(policy).with_num_workers(2).with_batch_size(10);
             let loader = Loader::new(set, options).unwrap();
@@ -265,7 +265,7 @@ fn storage_failures_always_raise_and_lose_no_batch() {
                 assert_eq!(epoch.state().samples, 10, "the batch is not lost");
             }
             assert_eq!(loader.errors().len(), 0);
-            told.broken.store(false, Ordering::Relaxed);
+            data.broken.store(false, Ordering::Relaxed);
             let rest: Vec<u64> =
                 std::iter::from_fn(|| epoch.next_batch().unwrap()).flat_map(|b| labels(&b)).collect();
             assert!(rest.into_iter().eq(10..40));
@@ -275,9 +275,9 @@ fn storage_failures_always_raise_and_lose_no_batch() {
 
 #[test]
 fn errors_have_the_number_in_the_batch_and_in_the_source() {
-    let bad = || dataset(Told::new(20, [17])).0;
+    let bad = || dataset(ScriptedStorage::new(20, [17])).0;
     let selected = bad().select(&[4, 17, 5]).unwrap();
-    let joined = Dataset::concat(&[dataset(Told::new(10, [])).0, selected.clone()]).unwrap();
+    let joined = Dataset::concat(&[dataset(ScriptedStorage::new(10, [])).0, selected.clone()]).unwrap();
     for (set, index) in [(selected, 1), (joined, 11), (bad(), 17)] {
         let place = |error: &Error| {
             let place = error.location().unwrap();
@@ -288,15 +288,15 @@ fn errors_have_the_number_in_the_batch_and_in_the_source() {
         assert_eq!(place(&error), (Some(index), Some(17)));
         assert_eq!(place(&loader.errors()[0]), (Some(index), Some(17)));
         assert_eq!(place(&set.get(index).unwrap_err()), (Some(index), Some(17)));
-        let told = if index == 17 { ", sample 17:" } else { "(17 of its source)" };
-        assert!(error.to_string().contains(told), "{error}");
+        let expected = if index == 17 { ", sample 17:" } else { "(17 of its source)" };
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
 fn iterating_a_closed_loader_is_an_error() {
-    let (told, _) = dataset(Told::new(1000, []));
-    let loader = Loader::new(told, LoaderOptions::default().with_num_workers(2).with_batch_size(10)).unwrap();
+    let (data, _) = dataset(ScriptedStorage::new(1000, []));
+    let loader = Loader::new(data, LoaderOptions::default().with_num_workers(2).with_batch_size(10)).unwrap();
     let mut epoch = loader.epoch(0).unwrap();
     epoch.next_batch().unwrap().unwrap();
     let mut other = loader.epoch(1).unwrap();
@@ -304,15 +304,15 @@ fn iterating_a_closed_loader_is_an_error() {
     loader.close();
     assert!(matches!(epoch.next_batch(), Err(Error::Closed(_))));
     assert!(matches!(epoch.next_batch(), Err(Error::Closed(_))));
-    // Who closes an epoch himself knows.
+    // Closing the epoch itself is not an error.
     assert!(other.next_batch().unwrap().is_none());
     assert!(matches!(loader.epoch(2), Err(Error::Closed(_))));
 }
 
 #[test]
 fn a_complete_epoch_ends_normally_after_closing() {
-    let (told, _) = dataset(Told::new(10, []));
-    let loader = Loader::new(told, LoaderOptions::default().with_num_workers(2)).unwrap();
+    let (data, _) = dataset(ScriptedStorage::new(10, []));
+    let loader = Loader::new(data, LoaderOptions::default().with_num_workers(2)).unwrap();
     let mut epoch = loader.epoch(0).unwrap();
     epoch.next_batch().unwrap().unwrap();
     loader.close();
@@ -321,9 +321,9 @@ fn a_complete_epoch_ends_normally_after_closing() {
 
 #[test]
 fn a_stuck_thread_is_abandoned() {
-    let (told, storage) = dataset(Told { stuck: Some(3), ..Told::new(20, []) });
+    let (data, storage) = dataset(ScriptedStorage { stuck: Some(3), ..ScriptedStorage::new(20, []) });
     let options = LoaderOptions::default().with_num_workers(1).with_batch_size(2).with_timeout(0.2);
-    let loader = Loader::new(told, options).unwrap();
+    let loader = Loader::new(data, options).unwrap();
     let mut epoch = loader.epoch(0).unwrap();
     assert_eq!(coming(&mut epoch), [0, 1]);
     assert!(matches!(epoch.next_batch(), Err(Error::Timeout { .. })));
@@ -341,8 +341,8 @@ fn a_stuck_thread_is_abandoned() {
 
 #[test]
 fn extreme_numbers_work_or_are_refused() {
-    let (told, _) = dataset(Told::new(100, []));
-    let make = |options: LoaderOptions| Loader::new(told.clone(), options);
+    let (data, _) = dataset(ScriptedStorage::new(100, []));
+    let make = |options: LoaderOptions| Loader::new(data.clone(), options);
     let message = make(LoaderOptions::default().with_rank(0, 1 << 61)).unwrap_err().to_string();
     assert!(message.starts_with("world_size: "), "{message}");
     let sampler = Sampler::Random { replacement: true, num_samples: Some(u64::MAX) };
@@ -361,19 +361,19 @@ fn extreme_numbers_work_or_are_refused() {
 
 #[test]
 fn a_cancelled_scan_ends() {
-    let (told, storage) = dataset(Told::new(1_000_000, []));
+    let (data, storage) = dataset(ScriptedStorage::new(1_000_000, []));
     let given_up = Arc::new(AtomicBool::new(true));
     let sampler = Sampler::Balanced { field: "label".into(), num_samples: None };
     let options = LoaderOptions::default().with_sampler(sampler);
-    let made = feedline::source::while_wanted(&given_up, || Loader::new(told, options));
+    let made = feedline::source::while_wanted(&given_up, || Loader::new(data, options));
     assert!(matches!(made, Err(Error::Closed(_))));
     assert_eq!(storage.reads.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn replaced_samples_keep_every_row() {
-    let (told, _) = dataset(Told::new(60, (0..60).filter(|s| s % 2 == 1)));
-    let had = delivered(&told, replacing().with_batch_size(7), 0);
+    let (data, _) = dataset(ScriptedStorage::new(60, (0..60).filter(|s| s % 2 == 1)));
+    let had = delivered(&data, replacing().with_batch_size(7), 0);
     let mut counts = BTreeMap::new();
     for sample in &had {
         *counts.entry(*sample).or_insert(0) += 1;

@@ -12,7 +12,7 @@ use feedline::{Dataset, pack};
 const HELPER: &str = "FEEDLINE_PACK_HELPER";
 const ROUNDS: u64 = 24;
 
-/// Slow enough that kills land in the middle of things.
+/// Slow enough that kills interrupt the work.
 #[derive(Debug)]
 struct Slow(KeepImages);
 

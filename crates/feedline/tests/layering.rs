@@ -290,7 +290,7 @@ fn stages_import_only_what_they_may() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The reader of this test must not be fooled: code after a test item counts, and so does every form of import.
+/// Checks how this test reads files: code after a test item counts, and so does every form of import.
 #[test]
 fn the_layering_check_reads_whole_files() {
     let text = "use crate::batch::Pool;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nfn only_tests() {\n    crate::loader::f();\n}\n\
@@ -345,7 +345,7 @@ fn the_engine_knows_no_terminal_and_no_interpreter() {
     }
 }
 
-/// Async ends at the door of `source/remote/`.
+/// Async code stays inside `source/remote/`.
 #[test]
 fn only_remote_sources_are_async() {
     let inside = root_of("feedline-format").join("source/remote");

@@ -1,4 +1,4 @@
-//! Where data lie: buckets with other tools' leftovers, web servers, secrets in addresses.
+//! Where data are stored: buckets with other tools' leftovers, web servers, secrets in addresses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ fn a_listing_of_several_pages_with_unusual_keys_is_complete() {
 }
 
 fn plain(more: &[(&str, &str)]) -> OpenOptions {
-    // What is tried again as long as may be takes longer than any test here allows.
+    // Retrying up to the limit would take longer than the tests here allow.
     let options = more
         .iter()
         .chain(&[("retry_seconds", "25")])
@@ -162,7 +162,7 @@ fn plain(more: &[(&str, &str)]) -> OpenOptions {
     OpenOptions { storage: Storage { options, cache_dir: None }, ..OpenOptions::default() }
 }
 
-/// A pack behind a server that takes any key.
+/// A pack on a server that accepts any key.
 fn served_pack() -> (tempfile::TempDir, Bucket) {
     let root = every_format();
     let bucket = serve(&objects(root.path(), |_| Vec::new()));
@@ -219,13 +219,13 @@ fn a_server_that_does_not_speak_tls_is_an_error_at_once() {
     // https to a port that speaks http.
     let message = fails_at_once(&format!("https://{}/bucket/pack/", bucket.address()), &trusted);
     assert!(message.contains("does not speak TLS") && message.contains("http://"), "{message}");
-    // And to one that hangs up.
+    // And to one that closes the connection.
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = deaf.local_addr().unwrap();
     std::thread::spawn(move || deaf.incoming().for_each(drop));
     let message = fails_at_once(&format!("https://{address}/bucket/pack/"), &trusted);
     assert!(message.contains("does not speak TLS"), "{message}");
-    // https that sends on to http.
+    // https that redirects to http.
     let front = Server::tls(bucket.address(), Certificate::Signed);
     let plain_url = bucket.url();
     bucket.set(move |request| {
@@ -262,7 +262,7 @@ fn web_servers_receive_users_tokens_and_headers() {
     let message = fails_at_once(&uri, &plain(&[]));
     assert!(message.contains("401") && message.contains("'username'"), "{message}");
     let message = fails_at_once(&uri, &plain(&[("username", "me"), ("password", "wrong-word")]));
-    assert!(message.contains("does not take this user") && !message.contains("wrong-word"), "{message}");
+    assert!(message.contains("does not accept this user") && !message.contains("wrong-word"), "{message}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn every_format_gives_the_same_batches_and_reads_them_ahead() {
                 let expected = epoch_from(&plain, number, 0).unwrap();
                 assert!(epoch_from(&ahead, number, 0).unwrap() == expected, "{format}, {shuffle:?}");
             }
-            // A worker that comes first reads for itself; somewhere it does not.
+            // A worker that is first reads the bytes itself; that must not be so for all of them.
             for number in 2..1000 {
                 if ahead.stats().read_ahead.reads > 0 {
                     break;

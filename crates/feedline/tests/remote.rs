@@ -86,11 +86,11 @@ fn bytes_and_order_from_s3_equal_the_local_ones_in_every_format() {
             let remote = open(&format!("s3://bucket/{name}"), storage).unwrap();
             assert_eq!((remote.format_name(), remote.len()), (format, local.len()));
             for shuffle in [Shuffle::Off, Shuffle::Full, Shuffle::Block] {
-                let near = Loader::new(local.clone(), undecoded(7, shuffle)).unwrap();
-                let far = Loader::new(remote.clone(), undecoded(7, shuffle)).unwrap();
+                let local_loader = Loader::new(local.clone(), undecoded(7, shuffle)).unwrap();
+                let remote_loader = Loader::new(remote.clone(), undecoded(7, shuffle)).unwrap();
                 for number in 0..2 {
                     assert!(
-                        epoch(&near, number).unwrap() == epoch(&far, number).unwrap(),
+                        epoch(&local_loader, number).unwrap() == epoch(&remote_loader, number).unwrap(),
                         "{format}, {kind}, {shuffle:?}, epoch {number}"
                     );
                 }
@@ -141,15 +141,15 @@ fn recorded_files_of_other_systems_read_the_same_from_s3() {
             index_dir: Some(indexes.path().to_owned()),
             ..ReadingOptions::default()
         };
-        let near = OpenOptions { reading, ..OpenOptions::default() };
-        let far = OpenOptions { storage: storage(&server.url(), &[]), ..near.clone() };
+        let options = OpenOptions { reading, ..OpenOptions::default() };
+        let remote_options = OpenOptions { storage: storage(&server.url(), &[]), ..options.clone() };
         let local = root.path().join("bucket").join(name).display().to_string();
-        let near = Dataset::open_all(&[local], &near).unwrap();
-        let far = Dataset::open_all(&[format!("s3://bucket/{name}")], &far).unwrap();
-        assert_eq!((far.len(), far.schema()), (near.len(), near.schema()), "{name}");
-        for sample in 0..near.len() {
-            let (near, far) = (near.get(sample).unwrap(), far.get(sample).unwrap());
-            assert_eq!(format!("{near:?}"), format!("{far:?}"), "{name}, sample {sample}");
+        let local = Dataset::open_all(&[local], &options).unwrap();
+        let remote = Dataset::open_all(&[format!("s3://bucket/{name}")], &remote_options).unwrap();
+        assert_eq!((remote.len(), remote.schema()), (local.len(), local.schema()), "{name}");
+        for sample in 0..local.len() {
+            let (local, remote) = (local.get(sample).unwrap(), remote.get(sample).unwrap());
+            assert_eq!(format!("{local:?}"), format!("{remote:?}"), "{name}, sample {sample}");
         }
     }
 }
@@ -158,16 +158,16 @@ fn recorded_files_of_other_systems_read_the_same_from_s3() {
 fn a_pack_and_tars_are_read_over_plain_http() {
     let root = bucket(20, 16);
     let server = Server::http(&root.path().join("bucket"));
-    for (name, near) in [("packed/", "packed"), ("shards/00{0..2}.tar", "shards/*.tar")] {
+    for (name, path) in [("packed/", "packed"), ("shards/00{0..2}.tar", "shards/*.tar")] {
         let remote = open(&format!("{}/{name}", server.url()), &Storage::default()).unwrap();
-        let local = Dataset::open(root.path().join("bucket").join(near).display().to_string()).unwrap();
-        let near = Loader::new(local, undecoded(6, Shuffle::Full)).unwrap();
-        let far = Loader::new(remote, undecoded(6, Shuffle::Full)).unwrap();
-        assert!(epoch(&near, 3).unwrap() == epoch(&far, 3).unwrap(), "{name}");
+        let local = Dataset::open(root.path().join("bucket").join(path).display().to_string()).unwrap();
+        let local_loader = Loader::new(local, undecoded(6, Shuffle::Full)).unwrap();
+        let remote_loader = Loader::new(remote, undecoded(6, Shuffle::Full)).unwrap();
+        assert!(epoch(&local_loader, 3).unwrap() == epoch(&remote_loader, 3).unwrap(), "{name}");
     }
 }
 
-/// Faults that pass. Every one costs time; none may cost a byte.
+/// Temporary faults: each costs time, none may change a byte.
 const PASSING: [Fault; 9] = [
     Fault::Delay(60),
     Fault::Throttle(2_000_000),
@@ -180,7 +180,7 @@ const PASSING: [Fault; 9] = [
     Fault::Stall(200),
 ];
 
-/// `FEEDLINE_CHAOS_EPOCHS=200` for the long version; this one is for every day.
+/// `FEEDLINE_CHAOS_EPOCHS=200` for the long version.
 #[test]
 fn random_faults_cost_time_but_change_no_byte() {
     let epochs: u64 = std::env::var("FEEDLINE_CHAOS_EPOCHS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
@@ -191,24 +191,24 @@ fn random_faults_cost_time_but_change_no_byte() {
     let cache = tempfile::tempdir().unwrap();
     for (at, (name, format)) in FORMATS.into_iter().enumerate() {
         let local = Dataset::open(root.path().join("bucket").join(name).display().to_string()).unwrap();
-        let near = Loader::new(local, undecoded(5, Shuffle::Full)).unwrap();
+        let local_loader = Loader::new(local, undecoded(5, Shuffle::Full)).unwrap();
         let mut random = Random::new(at as u64, 6, &PASSING);
         proxy.set(move |_| random.draw());
         let cached = Storage { cache_dir: Some(cache.path().to_owned()), ..patient.clone() };
         let storage = if at == 1 { &cached } else { &patient };
-        let far =
+        let remote_loader =
             Loader::new(open(&format!("s3://bucket/{name}"), storage).unwrap(), undecoded(5, Shuffle::Full));
-        let far = far.unwrap();
+        let remote_loader = remote_loader.unwrap();
         for number in 0..epochs {
-            let expected = epoch(&near, number).unwrap();
-            assert!(epoch(&far, number).unwrap() == expected, "{format}, epoch {number}");
+            let expected = epoch(&local_loader, number).unwrap();
+            assert!(epoch(&remote_loader, number).unwrap() == expected, "{format}, epoch {number}");
         }
         proxy.set(|_| Fault::None);
     }
     assert!(proxy.counts().faults() > 20, "{}", proxy.counts().faults());
 }
 
-/// Every other fault as well: an epoch is right, or it ends in an error that says why. The same loader goes on.
+/// Every other fault as well: an epoch is right, or it ends in an error that says why. The same loader is used again.
 #[test]
 fn random_faults_of_every_kind_give_the_right_bytes_or_a_clear_error() {
     let epochs: u64 = std::env::var("FEEDLINE_CHAOS_EPOCHS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
@@ -216,9 +216,10 @@ fn random_faults_of_every_kind_give_the_right_bytes_or_a_clear_error() {
     let server = Server::s3(root.path());
     let proxy = FaultProxy::new(server.address());
     let hasty = storage(&proxy.url(), &[("stall_timeout", "0.25"), ("retry_seconds", "20")]);
-    let near = Dataset::open(root.path().join("bucket/packed").display().to_string()).unwrap();
-    let near = Loader::new(near, undecoded(5, Shuffle::Full)).unwrap();
-    let far = Loader::new(open("s3://bucket/packed", &hasty).unwrap(), undecoded(5, Shuffle::Full)).unwrap();
+    let local_loader = Dataset::open(root.path().join("bucket/packed").display().to_string()).unwrap();
+    let local_loader = Loader::new(local_loader, undecoded(5, Shuffle::Full)).unwrap();
+    let remote_loader =
+        Loader::new(open("s3://bucket/packed", &hasty).unwrap(), undecoded(5, Shuffle::Full)).unwrap();
     let mut every = PASSING.to_vec();
     every.extend([
         Fault::Corrupt(40),
@@ -229,24 +230,24 @@ fn random_faults_of_every_kind_give_the_right_bytes_or_a_clear_error() {
     ]);
     let mut random = Random::new(7, 2, &every);
     proxy.set(move |_| random.draw());
-    let (mut right, mut told) = (0, 0);
+    let (mut right, mut failed) = (0, 0);
     for number in 0..epochs {
         let begun = Instant::now();
-        match epoch(&far, number) {
+        match epoch(&remote_loader, number) {
             Ok(bytes) => {
-                assert!(bytes == epoch(&near, number).unwrap(), "epoch {number}");
+                assert!(bytes == epoch(&local_loader, number).unwrap(), "epoch {number}");
                 right += 1;
             }
             Err(error) => {
                 let message = error.to_string();
                 let words = ["403", "404", "301", "region", "checksum", "changed"];
                 assert!(words.iter().any(|word| message.contains(word)), "{message}");
-                told += 1;
+                failed += 1;
             }
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "epoch {number}: {:?}", begun.elapsed());
     }
-    assert!(right > 0 && told > 0, "{right} right, {told} told");
+    assert!(right > 0 && failed > 0, "{right} right, {failed} failed");
 }
 
 #[test]
@@ -273,7 +274,7 @@ fn lasting_faults_are_one_clear_error_within_the_timeout() {
         let message = failed.unwrap_err().to_string();
         assert!(begun.elapsed() < Duration::from_secs(6), "{fault:?}: {:?}", begun.elapsed());
         assert!(message.contains(word), "{fault:?}: {message}");
-        // Whoever gives up does not wait for the network.
+        // A cancelled read does not wait for the network.
         let begun = Instant::now();
         drop(loader);
         assert!(begun.elapsed() < Duration::from_secs(5), "{fault:?}: {:?}", begun.elapsed());
@@ -300,7 +301,7 @@ fn the_first_batch_takes_fewer_than_five_round_trips() {
     let proxy = FaultProxy::new(server.address());
     const TRIP: u64 = 200;
     for (name, format) in FORMATS {
-        // A pack's manifest tells all there is to know; other formats look at their files when they are opened.
+        // A pack's manifest describes everything; other formats read some of their files when they are opened.
         let before_opening = if format == "pack" { Fault::Delay(TRIP) } else { Fault::None };
         proxy.set(move |_| before_opening);
         let mut begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Going on with a run from Rust: the rest is the same, wherever it stopped and on however many ranks.
+//! Resuming a run from Rust: the rest is the same, wherever the run stopped and on any number of ranks.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 Each runs in a fresh process, in turns (round by round, so that a busy moment hits all), with the same recipe, batch
 size and threads. The first epoch of a round is cold: the loader opens and starts its workers, and the page cache has
-been told to drop the files. The other epochs are warm. `peers.py` is what runs in those processes; it also runs in
+been asked to drop the files. The other epochs are warm. `peers.py` is what runs in those processes; it also runs in
 environments that have no feedline.
 """
 

@@ -187,7 +187,7 @@ def feedline_compact(work: str, batch: int, threads: int, _folder: str, out: str
         "train",
         "validation",
         "decode",
-        reason="what is stored is no image file; `feedline convert` gives it back",
+        reason="stored values are not image files; `feedline convert` restores them",
     )
     return feedline(work, batch, threads, f"{out}/compact", out)
 

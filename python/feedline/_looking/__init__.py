@@ -2,7 +2,7 @@
 
 ```text
 stats.py      what `loader.stats()` gives: a dict with a sentence, Prometheus text and OpenTelemetry's names
-progress.py   a bar, or a line a minute where nobody looks
+progress.py   a bar, or one line per minute in a log
 headspace.py  how fast a loop could go if loading cost nothing
 trace.py      what every thread did when, in a file
 dashboard.py  the live page

@@ -18,7 +18,7 @@ _LISTED = 10
 
 
 class Log:
-    """What of a loader was told already."""
+    """What was already logged about a loader."""
 
     def __init__(self) -> None:
         self._failed = self._retries = self._listed = 0

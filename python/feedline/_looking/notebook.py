@@ -63,7 +63,7 @@ def show(
     4
     """
     if not isinstance(batch, Mapping):
-        raise OptionError(f"batch: a {type(batch).__name__} is no batch of a feedline.Loader (a dict of fields)")
+        raise OptionError(f"batch: a {type(batch).__name__} is not a batch of a feedline.Loader (a dict of fields)")
     whole("columns", columns, low=1)
     names = [name for name in batch if _is_image(batch[name])]
     if not names:

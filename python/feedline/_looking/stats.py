@@ -34,7 +34,7 @@ _NUMBERS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("threads", "gauge", "Worker threads.", ("threads",)),
     ("queue_ready", "gauge", "Batches that are ready.", ("queue", "ready")),
     ("queue_depth", "gauge", "Batches that there is room for.", ("depth",)),
-    ("storage_requests", "counter", "Requests to storage behind a network.", ("storage", "requests")),
+    ("storage_requests", "counter", "Requests to remote storage.", ("storage", "requests")),
     ("storage_retries", "counter", "Requests that were made again.", ("storage", "retries")),
     ("storage_bytes", "counter", "Bytes that came over the network.", ("storage", "bytes")),
     ("cache_hits", "counter", "Blocks found in the disk cache.", ("storage", "cache_hits")),

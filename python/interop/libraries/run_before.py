@@ -1,4 +1,4 @@
-"""Runs a migration page's "before" code on a data set: the other library's own way. Tells how many steps it made."""
+"""Runs a migration page's "before" code on a data set: the other library's own way. Prints how many steps it made."""
 
 import json
 import re

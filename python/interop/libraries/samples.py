@@ -10,7 +10,7 @@ TEXTS = ["", "plain", "héllo wörld", "漢字 🙂", "line\nbreak\ttab", 'quote
 
 
 def pixels(number, *, fixed=False):
-    """A smooth picture, each of another size unless `fixed`."""
+    """A smooth image, each of another size unless `fixed`."""
     height, width = (48, 64) if fixed else (20 + number, 30 + 2 * number)
     y, x = np.mgrid[0:height, 0:width]
     planes = [(x * 3 + number * 5) % 256, (y * 4 + number) % 256, (x + y) % 256]
@@ -18,7 +18,7 @@ def pixels(number, *, fixed=False):
 
 
 def encoded(number, kind, **how):
-    """The picture as a file."""
+    """The image as a file."""
     file = io.BytesIO()
     Image.fromarray(pixels(number, **how)).save(file, kind)
     return file.getvalue()

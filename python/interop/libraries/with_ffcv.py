@@ -1,4 +1,4 @@
-"""Runs under FFCV: writes samples, reads what was written here, tells its orders."""
+"""Runs under FFCV: writes samples, reads what was written here, prints its orders."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ class Numbers:
 
 
 def write(folder):
-    """A .beton for each way of storing pictures, every field."""
+    """A .beton for each way of storing images, every field."""
     for mode in ["raw", "jpg", "proportion", "smart"]:
         fields = all_fields(mode)
         writer = DatasetWriter(f"{folder}/{mode}.beton", fields, num_workers=2, page_size=1 << 21)
@@ -106,7 +106,7 @@ def orders(file, into, questions):
 
 
 def read(file, into):
-    """What FFCV's reader and fields make of a file. Pictures are read as stored: their bytes, or their pixels."""
+    """What FFCV's reader and fields make of a file. Images are read as stored: their bytes, or their pixels."""
     reader = Reader(file)
     allocations = {int(row["ptr"]): int(row["size"]) for row in reader.alloc_table}
     content = Path(file).read_bytes()

@@ -1,4 +1,4 @@
-"""Runs under LitData (any generation): writes samples, reads what was written here, tells its orders."""
+"""Runs under LitData (any generation): writes samples, reads what was written here, prints its orders."""
 
 import inspect
 import json

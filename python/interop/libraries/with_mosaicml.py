@@ -1,4 +1,4 @@
-"""Runs under MosaicML Streaming: writes samples, reads what was written here, tells its orders."""
+"""Runs under MosaicML Streaming: writes samples, reads what was written here, prints its orders."""
 
 import decimal
 import json

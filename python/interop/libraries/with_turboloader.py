@@ -9,7 +9,7 @@ from values import save
 
 
 def write(folder):
-    """JPEG pictures with a label each, as they are and compressed."""
+    """JPEG images with a label each, as they are and compressed."""
     save(f"{folder}/expected.json", one(f"{folder}/plain.tbl", compressed=False))
     one(f"{folder}/lz4.tbl", compressed=True)
 

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &BenchArgs, output: &mut Output) -> Result<ExitCode, Fai
         ));
     }
     if args.trace.is_some() && args.recipe == RecipeChoice::All {
-        return Err(Failure::usage("--trace: one file has room for one recipe", "add --recipe train"));
+        return Err(Failure::usage("--trace: one file can hold only one recipe", "add --recipe train"));
     }
     let setup = Setup::new(args)?;
     let mut bench = Bench { runs: Vec::new(), copy: None, setup };

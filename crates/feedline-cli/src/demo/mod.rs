@@ -21,22 +21,22 @@ const BATCH_SIZE: u64 = 64;
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     interrupt::watch();
-    let place = Place::new(args.dir.as_deref())?;
+    let folder = DemoFolder::new(args.dir.as_deref())?;
     output.line("feedline demo: from images on disk to batches for training");
-    draw(&place.pictures(), args.samples, output)?;
-    write_pack(&place, output)?;
-    look(&place, output)?;
-    load(&place, output)?;
+    draw(&folder.images(), args.samples, output)?;
+    write_pack(&folder, output)?;
+    inspect_pack(&folder, output)?;
+    load(&folder, output)?;
     step(output, 5, "Clean up");
-    let kept = match place {
-        Place::Temporary(folder) => {
+    let result = match folder {
+        DemoFolder::Temporary(folder) => {
             let path = folder.path().to_path_buf();
             folder.close().map_err(|e| failed("removing", &path, e))?;
             format!("removed {}", path.display())
         }
-        Place::Kept(folder) => format!("kept {}", folder.display()),
+        DemoFolder::Kept(folder) => format!("kept {}", folder.display()),
     };
-    output.line(format!("   {kept}"));
+    output.line(format!("   {result}"));
     output.line("");
     output.line("With your own images:");
     output.line("   feedline pack /path/to/photos photos.pack");
@@ -45,16 +45,16 @@ pub(crate) fn run(args: &DemoArgs, output: &mut Output) -> Result<ExitCode, Fail
 }
 
 /// The working folder. A temporary folder is removed when this is dropped, also after an error or Ctrl-C.
-enum Place {
+enum DemoFolder {
     Temporary(tempfile::TempDir),
     Kept(PathBuf),
 }
 
-impl Place {
+impl DemoFolder {
     fn new(wanted: Option<&Path>) -> Result<Self, Failure> {
         let Some(folder) = wanted else {
             let made = tempfile::Builder::new().prefix("feedline-demo-").tempdir();
-            return made.map(Place::Temporary).map_err(|e| failed("creating", &std::env::temp_dir(), e));
+            return made.map(DemoFolder::Temporary).map_err(|e| failed("creating", &std::env::temp_dir(), e));
         };
         std::fs::create_dir_all(folder).map_err(|e| failed("creating", folder, e))?;
         let mut entries = std::fs::read_dir(folder).map_err(|e| failed("listing", folder, e))?;
@@ -65,17 +65,17 @@ impl Place {
                 "name a new or empty folder; the demo never touches other files",
             ));
         }
-        Ok(Place::Kept(folder.to_path_buf()))
+        Ok(DemoFolder::Kept(folder.to_path_buf()))
     }
 
     fn folder(&self) -> &Path {
         match self {
-            Place::Temporary(folder) => folder.path(),
-            Place::Kept(folder) => folder,
+            DemoFolder::Temporary(folder) => folder.path(),
+            DemoFolder::Kept(folder) => folder,
         }
     }
 
-    fn pictures(&self) -> PathBuf {
+    fn images(&self) -> PathBuf {
         self.folder().join("images")
     }
 
@@ -108,12 +108,12 @@ fn draw(folder: &Path, samples: u64, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-fn write_pack(place: &Place, output: &mut Output) -> Result<(), Failure> {
+fn write_pack(folder: &DemoFolder, output: &mut Output) -> Result<(), Failure> {
     step(output, 2, "Pack them: feedline pack images images.pack");
-    let source = Dataset::open(place.pictures().to_string_lossy())?;
+    let source = Dataset::open(folder.images().to_string_lossy())?;
     let options = PackSettings::default().options()?;
     let bar = Bar::new("packing", false);
-    let result = feedline::pack(&**source.format(), place.pack(), &options, &bar);
+    let result = feedline::pack(&**source.format(), folder.pack(), &options, &bar);
     bar.clear();
     check_interrupt()?;
     let report = result?;
@@ -123,14 +123,14 @@ fn write_pack(place: &Place, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn look(place: &Place, output: &mut Output) -> Result<(), Failure> {
+fn inspect_pack(folder: &DemoFolder, output: &mut Output) -> Result<(), Failure> {
     step(output, 3, "Look at the pack: feedline inspect images.pack");
     output.line("");
-    inspect::show(&Dataset::open(place.pack().to_string_lossy())?, 3, output);
+    inspect::show(&Dataset::open(folder.pack().to_string_lossy())?, 3, output);
     check_interrupt()
 }
 
-fn load(place: &Place, output: &mut Output) -> Result<(), Failure> {
+fn load(folder: &DemoFolder, output: &mut Output) -> Result<(), Failure> {
     step(output, 4, "Load it as for training: RandomResizedCrop(224), RandomHorizontalFlip, Normalize");
     let options =
         LoaderOptions::default().with_batch_size(BATCH_SIZE).with_shuffle(Shuffle::Full).with_transforms(
@@ -141,7 +141,7 @@ fn load(place: &Place, output: &mut Output) -> Result<(), Failure> {
                 Transform::normalize_imagenet(),
             ],
         );
-    let loader = Loader::new(Dataset::open(place.pack().to_string_lossy())?, options)?;
+    let loader = Loader::new(Dataset::open(folder.pack().to_string_lossy())?, options)?;
     for number in 0..EPOCHS {
         let begun = Instant::now();
         let (mut samples, mut batches) = (0, 0);

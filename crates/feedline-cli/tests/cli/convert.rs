@@ -52,7 +52,7 @@ fn converting_again_has_nothing_to_do() {
         assert_eq!((&again["samples"], &again["bytes"]), (&first["samples"], &first["bytes"]));
         assert_eq!(again["files_found"], again["files"]);
     }
-    // Other options are another result, and a result with a file gone is none.
+    // With other options, or if a file is missing, it is converted again or refused.
     let shards = place.path("shards");
     let other = ["convert", text(&pictures), text(&shards), "--to", "webdataset", "--shard-bytes", "8K"];
     run(&other).fails(1, &["a finished conversion of other data, or with other options"]);

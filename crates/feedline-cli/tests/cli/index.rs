@@ -26,7 +26,7 @@ fn indexes_are_built_once_and_reported() {
     assert!(first["saved"].as_bool().unwrap() && first["bytes"].as_u64().unwrap() > 100);
     let again = index("cache").success().json();
     assert_eq!((&again["indexed"], &again["known"]), (&0.into(), &2.into()));
-    // A cache that cannot be written is said.
+    // A cache that cannot be written is reported.
     std::fs::write(place.path("file"), b"").unwrap();
     assert_eq!(index("file").fails(1, &[]).json()["saved"], false);
     run(&["index", text(&place.path("nothing"))]).fails(1, &["nothing"]);

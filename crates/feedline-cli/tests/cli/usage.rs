@@ -1,4 +1,4 @@
-//! The command line itself: help, mistakes, exit codes, readers that go away.
+//! The command line itself: help, mistakes, exit codes, closed pipes.
 
 use std::io::Read;
 use std::process::Stdio;

@@ -189,6 +189,6 @@ mod tests {
         assert_eq!(serde_json::to_string(&DType::BF16).unwrap(), "\"bfloat16\"");
         assert_eq!(serde_json::from_str::<DType>("\"int64\"").unwrap(), DType::I64);
         let message = serde_json::from_str::<DType>("\"f32\"").unwrap_err().to_string();
-        assert!(message.contains("'f32' is no element type: use one of bool, uint8"), "{message}");
+        assert!(message.contains("'f32' is not a known element type; use one of bool, uint8"), "{message}");
     }
 }

@@ -34,7 +34,7 @@ macro_rules! spelled_by_name {
             fn try_from(name: String) -> Result<Self, String> {
                 $type::from_name(&name).ok_or_else(|| {
                     let names: Vec<&str> = $type::ALL.iter().map(|one| one.name()).collect();
-                    format!("'{name}' is no {}: use one of {}", $what, names.join(", "))
+                    format!("'{name}' is not a known {}; use one of {}", $what, names.join(", "))
                 })
             }
         }

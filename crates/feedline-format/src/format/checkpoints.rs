@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 use twox_hash::XxHash3_64;
 
-use crate::source::{Held, LockedFile, cache_root, hold_own, private};
+use crate::source::{HeldBytes, LockedFile, cache_root, hold_own, private};
 
 /// First bytes of every file; the last byte is the version.
 const MAGIC: &[u8; 16] = b"feedline-seeks\0\x01";
@@ -321,7 +321,7 @@ fn write_to(path: &Path, values: &[(u64, &[u8])]) -> std::io::Result<()> {
 #[derive(Debug)]
 struct Stored {
     name: String,
-    bytes: Held,
+    bytes: HeldBytes,
     count: usize,
 }
 

@@ -21,6 +21,14 @@ pub(crate) fn only_ours(encoding: ImageEncoding) -> String {
     )
 }
 
+/// Refuses a data set without fields.
+pub(super) fn check_has_fields(system: &str, schema: &Schema) -> Result<()> {
+    if schema.fields.is_empty() {
+        return Err(Error::option("to", format!("{system}: the data set has no fields")));
+    }
+    Ok(())
+}
+
 /// Writes samples in one system's format. Only settings, no state: several threads write shards at once, some in an
 /// earlier run.
 pub(crate) trait Exporter: Send + Sync + Debug {
@@ -31,8 +39,11 @@ pub(crate) trait Exporter: Send + Sync + Debug {
     /// settings.
     fn settings(&self) -> String;
 
-    /// Refuses a schema that cannot be stored, before the first byte is written; the error names the field.
-    fn check(&self, schema: &Schema) -> Result<()>;
+    /// Refuses a schema that cannot be stored, before the first byte is written; the error names the field. Samples
+    /// may lack an optional field: the first that does is an error that names it, when it is written.
+    fn check(&self, schema: &Schema) -> Result<()> {
+        check_has_fields(self.name(), schema)
+    }
 
     /// Approximate size of a shard, before compression.
     fn shard_bytes(&self) -> u64;

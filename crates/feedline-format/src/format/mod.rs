@@ -399,7 +399,7 @@ fn detect(target: &Target) -> Result<&'static Probe> {
             let seen: Vec<String> =
                 several.iter().map(|(p, sight)| format!("{} ({sight})", p.name)).collect();
             let reason = format!("more than one format is here: {}", seen.join(", "));
-            let hint = "say which with format=\"...\", or give a pattern such as \"*.tar\"";
+            let hint = "choose one with format=\"...\", or give a pattern such as \"*.tar\"";
             Err(Error::data(Location::new(target.uri()), reason)
                 .with_hint(hint)
                 .with_cause(DataCause::Unrecognised))
@@ -422,7 +422,7 @@ fn unrecognised(target: &Target) -> Error {
     let known = FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
     let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
     Error::data(Location::new(target.uri()), format!("no known format is recognised; seen: {seen}"))
-        .with_hint(format!("say format=... if you know what it is: one of {known}"))
+        .with_hint(format!("use format=... if you know what it is: one of {known}"))
         .with_cause(DataCause::Unrecognised)
 }
 

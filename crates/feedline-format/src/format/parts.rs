@@ -103,7 +103,7 @@ pub(crate) fn refuse_own_source(source: &dyn Format, destination: &Path) -> Resu
 }
 
 /// Number of samples to read if the index does not know lengths.
-const LOOKED_AT: u64 = 32;
+const EXAMINED: u64 = 32;
 
 /// Approximate sizes of samples: from the source's index, or the mean of a few samples if it does not know
 /// (compressed shards, columns of a table).
@@ -165,9 +165,9 @@ fn usual_length(source: &dyn Format, field: usize, kind: Kind) -> u64 {
     }
     let only = FieldSet::only(source.schema().fields.len(), [field]);
     let mut buffer = SampleBuffer::new();
-    let step = (source.len() / LOOKED_AT).max(1);
+    let step = (source.len() / EXAMINED).max(1);
     let (mut bytes, mut count) = (0, 0);
-    for sample in (0..source.len()).step_by(step as usize).take(LOOKED_AT as usize) {
+    for sample in (0..source.len()).step_by(step as usize).take(EXAMINED as usize) {
         if source.read(sample, &only, &mut buffer).is_ok() {
             bytes += buffer.used() as u64;
             count += 1;

@@ -139,6 +139,6 @@ pub(super) fn common_length<'a>(
     }
     let lengths: Vec<String> = arrays.map(|(name, rows)| format!("{name} ({rows})")).collect();
     let reason = format!("the arrays have different numbers of rows: {}", lengths.join(", "));
-    let hint = "say split=\"train\" to take those with 'train' in their names";
+    let hint = "use split=\"train\" to take those with 'train' in their names";
     Err(Error::data(place.clone(), reason).with_hint(hint))
 }

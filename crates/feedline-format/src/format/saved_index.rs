@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::ReadingOptions;
-use crate::source::{Held, cache_root, hold_own, private};
+use crate::source::{HeldBytes, cache_root, hold_own, private};
 
 /// First bytes of every saved index; the last byte is the version of this header.
 const MAGIC: &[u8; 16] = b"feedline-index\0\x01";
@@ -43,7 +43,7 @@ impl SavedIndex {
     }
 
     /// The saved payload, if it exists and is intact.
-    pub(super) fn load(&self) -> Option<Held> {
+    pub(super) fn load(&self) -> Option<HeldBytes> {
         let path = self.folder.as_ref()?.join(&self.name);
         if !is_own(&path) {
             return None;

@@ -19,7 +19,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, MAX_FIELDS, SampleBuffer, Schema, Value,
 };
-use crate::source::{Held, Source, Target, to_usize};
+use crate::source::{HeldBytes, Source, Target, to_usize};
 
 /// How to detect and open a slipcache.
 pub(super) const PROBE: Probe = Probe { name: "slipcache", recognises, open };
@@ -80,9 +80,9 @@ pub(crate) struct Slipcache {
 #[derive(Debug)]
 enum Column {
     /// In the table itself, eight bytes each.
-    Numbers(Held),
+    Numbers(HeldBytes),
     /// In object `file`; the table has `row` bytes for each, offset and length first.
-    Payloads { table: Held, row: usize, file: usize },
+    Payloads { table: HeldBytes, row: usize, file: usize },
 }
 
 impl Slipcache {
@@ -190,7 +190,7 @@ impl Builder<'_> {
     }
 
     /// The rows of an `.npy` table, one for each sample.
-    fn table(&mut self, name: &str, descr: &str, row: usize) -> Result<Held> {
+    fn table(&mut self, name: &str, descr: &str, row: usize) -> Result<HeldBytes> {
         let object = self.source.open(name)?;
         self.check_size(name, object.size())?;
         self.versions.extend_from_slice(&object.version().to_le_bytes());

@@ -58,7 +58,7 @@ pub(super) fn choose(
         None if splits.len() > 1 && !listed => {
             let reason = format!("several splits are here: {known}");
             Err(Error::data(Location::new(uri), reason)
-                .with_hint(format!("say which with split=\"{}\", or give a pattern of files", splits[0])))
+                .with_hint(format!("choose one with split=\"{}\", or give a pattern of files", splits[0])))
         }
         None => Ok(names),
     }

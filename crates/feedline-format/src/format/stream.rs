@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::source::{Held, Object};
+use crate::source::{HeldBytes, Object};
 
 /// Bytes read from the object at a time.
 const WINDOW: usize = 64 * 1024;
@@ -18,14 +18,14 @@ pub(super) fn unread(error: &io::Error) -> Option<Error> {
 
 /// An object that remembers why it could not be read, because decoders lose the error.
 #[derive(Debug)]
-pub(super) struct Remembering {
+pub(super) struct ErrorRecorder {
     object: Arc<dyn Object>,
     failed: OnceLock<Error>,
 }
 
-impl Remembering {
+impl ErrorRecorder {
     pub(super) fn new(object: Arc<dyn Object>) -> Arc<Self> {
-        Arc::new(Remembering { object, failed: OnceLock::new() })
+        Arc::new(ErrorRecorder { object, failed: OnceLock::new() })
     }
 
     /// The storage's own error, if there was one.
@@ -34,7 +34,7 @@ impl Remembering {
     }
 }
 
-impl Object for Remembering {
+impl Object for ErrorRecorder {
     fn size(&self) -> u64 {
         self.object.size()
     }
@@ -51,7 +51,7 @@ impl Object for Remembering {
         })
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         self.object.hold(range)
     }
 }
@@ -132,7 +132,7 @@ mod tests {
             Err(Error::storage("reading", Location::new("x"), io::Error::from_raw_os_error(5)))
         }
 
-        fn hold(&self, _: Range<u64>) -> Result<Held> {
+        fn hold(&self, _: Range<u64>) -> Result<HeldBytes> {
             unreachable!("nobody holds it")
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         assert!(is_storage(unread(&inflating.read_to_end(&mut Vec::new()).unwrap_err())));
         let mut bad_data = flate2::read::MultiGzDecoder::new(&b"this is not gzip at all"[..]);
         assert!(unread(&bad_data.read_to_end(&mut Vec::new()).unwrap_err()).is_none());
-        let remembering = Remembering::new(Arc::new(Broken));
+        let remembering = ErrorRecorder::new(Arc::new(Broken));
         assert!(remembering.unread().is_none());
         assert!(remembering.read_at(0, &mut [0; 4]).is_err() && is_storage(remembering.unread()));
     }

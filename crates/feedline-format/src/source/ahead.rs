@@ -196,7 +196,7 @@ impl Stage {
         ranges.by_name.entry(name.to_owned()).or_default().insert(key, staged.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         drop(ranges);
-        let held = Held { stage: self.clone(), name: name.to_owned(), key, staged: staged.clone() };
+        let held = AheadGuard { stage: self.clone(), name: name.to_owned(), key, staged: staged.clone() };
         let (stage, name) = (self.clone(), name.to_owned());
         let job = Box::new(move || staged.fill(|| stage.read(&name, path, range, seen)));
         Some(AheadRead { ticket: Ticket::new(held), job })
@@ -322,14 +322,14 @@ impl Staged {
 
 /// Holds a range; dropping it frees the bytes.
 #[derive(Debug)]
-struct Held {
+struct AheadGuard {
     stage: Arc<Stage>,
     name: String,
     key: (u64, u64),
     staged: Arc<Staged>,
 }
 
-impl Drop for Held {
+impl Drop for AheadGuard {
     fn drop(&mut self) {
         let mut ranges = lock(&self.stage.ranges);
         if let Some(list) = ranges.by_name.get_mut(&self.name) {

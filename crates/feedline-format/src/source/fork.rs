@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{memory, remote};
 
 /// The locks of what all data sets of a process share.
-struct Held {
+struct ForkGuard {
     _memory: memory::Guard,
     _runtime: MutexGuard<'static, ()>,
     _starting: MutexGuard<'static, ()>,
@@ -30,17 +30,17 @@ fn hold_starts() -> MutexGuard<'static, ()> {
 
 thread_local! {
     /// Set between `before_fork` and `after_fork`, which the same thread calls.
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static FORK_GUARD: RefCell<Option<ForkGuard>> = const { RefCell::new(None) };
 }
 
 /// To be called by the thread that forks, before it does. Waits until no other thread is changing shared state.
 pub fn before_fork() {
     // Always in this order, to avoid a deadlock.
-    let held = Held { _memory: memory::hold(), _runtime: remote::hold(), _starting: hold_starts() };
-    HELD.with(|place| *place.borrow_mut() = Some(held));
+    let held = ForkGuard { _memory: memory::hold(), _runtime: remote::hold(), _starting: hold_starts() };
+    FORK_GUARD.with(|place| *place.borrow_mut() = Some(held));
 }
 
 /// To be called after the fork, in the parent and in the child.
 pub fn after_fork() {
-    HELD.with(|place| *place.borrow_mut() = None);
+    FORK_GUARD.with(|place| *place.borrow_mut() = None);
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::ahead::{AheadRead, Identity, Stage};
 use super::{
-    Entry, FolderListing, FolderVersion, Held, Listing, MappedFile, Object, Seen, Source, changed, past_end,
-    room_for, to_usize,
+    Entry, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, changed,
+    past_end, room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
 
@@ -302,11 +302,11 @@ impl Object for LocalObject {
         })
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         self.check(&range)?;
         let mut bytes = room_for(range.end - range.start, &self.path, "")?;
         self.read_at(range.start, &mut bytes)?;
-        Ok(Held::Owned(bytes.into()))
+        Ok(HeldBytes::Owned(bytes.into()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Entry, Held, Listing, Object, Sink, Source, past_end};
+use super::{Entry, HeldBytes, Listing, Object, Sink, Source, past_end};
 use crate::error::{Error, Location, Result};
 
 /// Named byte strings.
@@ -172,8 +172,8 @@ impl Object for MemoryObject {
         Ok(())
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
-        Ok(Held::Owned(self.slice(&range)?.to_vec().into()))
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
+        Ok(HeldBytes::Owned(self.slice(&range)?.to_vec().into()))
     }
 }
 

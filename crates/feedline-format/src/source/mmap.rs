@@ -16,7 +16,7 @@ use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::Held;
+use super::HeldBytes;
 
 /// Below this, reading costs less than the page faults of a mapping.
 const MAP_AT_LEAST: u64 = 64 << 10;
@@ -55,7 +55,7 @@ impl AsRef<[u8]> for MappedFile {
 }
 
 /// Maps or reads `range` of a file that feedline itself renamed into place and never writes again.
-pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<Held> {
+pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<HeldBytes> {
     let length = range.end.checked_sub(range.start).ok_or(io::ErrorKind::UnexpectedEof)?;
     let length = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if length as u64 >= MAP_AT_LEAST {
@@ -63,12 +63,12 @@ pub(crate) fn hold_own(file: &File, range: Range<u64>) -> io::Result<Held> {
         let map = unsafe { memmap2::MmapOptions::new().offset(range.start).len(length).map(file) };
         // Some file systems cannot map; reading always works.
         if let Ok(map) = map {
-            return Ok(Held::Mapped(Arc::new(Mapping { map })));
+            return Ok(HeldBytes::Mapped(Arc::new(Mapping { map })));
         }
     }
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, range.start)?;
-    Ok(Held::Owned(bytes.into()))
+    Ok(HeldBytes::Owned(bytes.into()))
 }
 
 impl Deref for Mapping {

@@ -337,12 +337,12 @@ pub trait Object: Send + Sync + Debug {
 
     /// Reads a range that is kept for long (an index) into memory. It is not mapped, because other programs may
     /// truncate the file, and that would end the process.
-    fn hold(&self, range: Range<u64>) -> Result<Held>;
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes>;
 }
 
 /// Bytes that are kept: read into memory, or mapped from one of feedline's own files.
 #[derive(Debug, Clone)]
-pub enum Held {
+pub enum HeldBytes {
     /// Read into memory.
     Owned(Arc<Vec<u8>>),
     /// Mapped from a file that never changes.
@@ -350,13 +350,13 @@ pub enum Held {
     Mapped(Arc<Mapping>),
 }
 
-impl Deref for Held {
+impl Deref for HeldBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Held::Owned(bytes) => bytes,
-            Held::Mapped(mapping) => mapping,
+            HeldBytes::Owned(bytes) => bytes,
+            HeldBytes::Mapped(mapping) => mapping,
         }
     }
 }

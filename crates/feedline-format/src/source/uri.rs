@@ -36,11 +36,11 @@ const MAX_EXPANSION: usize = 1_000_000;
 
 /// Finds what the uris refer to. Patterns are expanded in the given order, each sorted by name.
 pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
-    let far = uris.iter().filter(|uri| remote::is_remote(uri)).count();
-    if far > 0 && far == uris.len() {
+    let remote_count = uris.iter().filter(|uri| remote::is_remote(uri)).count();
+    if remote_count > 0 && remote_count == uris.len() {
         return remote::resolve(uris, storage);
     }
-    if far > 0 {
+    if remote_count > 0 {
         let reason = "local and remote data are mixed; open them one by one and join them with concat";
         return Err(Error::option("uri", reason));
     }
@@ -89,9 +89,9 @@ const WHOLE: [&str; 7] = [".zip", ".npz", ".npy", ".csv", ".tsv", ".jsonl", ".nd
 /// Splits the uris into several data sets: folders, or files that are each one. `None` if the uris are one data set.
 pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
     let whole = |name: &str| WHOLE.iter().any(|ending| name.to_ascii_lowercase().ends_with(ending));
-    let far = |uri: &&String| remote::is_remote(uri) || memory::key(uri).is_some();
-    let far = uris.iter().filter(far).count();
-    if far > 0 {
+    let has_scheme = |uri: &&String| remote::is_remote(uri) || memory::key(uri).is_some();
+    let remote_count = uris.iter().filter(has_scheme).count();
+    if remote_count > 0 {
         let mut plain = Vec::new();
         for uri in uris {
             plain.extend(braces(uri)?);
@@ -99,7 +99,9 @@ pub fn pieces(uris: &[String]) -> Result<Option<Vec<String>>> {
         let last =
             |uri: &str| uri.split('?').next().and_then(|u| u.rsplit('/').next()).unwrap_or("").to_owned();
         let alone = |uri: &String| !last(uri).contains(['.', '*', '[']) || whole(&last(uri));
-        return Ok((far == uris.len() && plain.len() > 1 && plain.iter().any(alone)).then_some(plain));
+        return Ok(
+            (remote_count == uris.len() && plain.len() > 1 && plain.iter().any(alone)).then_some(plain)
+        );
     }
     let mut paths = Vec::new();
     for uri in uris {

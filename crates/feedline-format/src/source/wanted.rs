@@ -25,14 +25,14 @@ pub fn while_wanted<T>(given_up: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> 
 
 /// Runs `work` on this thread on behalf of another thread, whose [`given_up`] flag is passed in.
 pub(crate) fn with_flag<T>(flag: Option<Arc<AtomicBool>>, work: impl FnOnce() -> T) -> T {
-    let _before = Before(GIVEN_UP.replace(flag));
+    let _before = RestoreFlag(GIVEN_UP.replace(flag));
     work()
 }
 
 /// The thread's previous flag; restored also when the work panics.
-struct Before(Option<Arc<AtomicBool>>);
+struct RestoreFlag(Option<Arc<AtomicBool>>);
 
-impl Drop for Before {
+impl Drop for RestoreFlag {
     fn drop(&mut self) {
         GIVEN_UP.set(self.0.take());
     }

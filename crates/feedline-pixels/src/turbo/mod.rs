@@ -127,7 +127,7 @@ pub fn decode_region(
     max_pixels: u64,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
-    decode(bytes, region, scale, max_pixels, Way::Whole, out)
+    decode(bytes, region, scale, max_pixels, DecodeMode::Whole, out)
 }
 
 /// Like [`decode_region`], but with libjpeg-turbo's own skipping of rows and cropping of columns, the best it offers.
@@ -138,19 +138,19 @@ pub fn decode_region_partial(
     max_pixels: u64,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
-    decode(bytes, region, scale, max_pixels, Way::Partial, out)
+    decode(bytes, region, scale, max_pixels, DecodeMode::Partial, out)
 }
 
 /// Decodes the upper left corner of an image without converting colours: YCbCr, chroma repeated instead of interpolated.
 /// Greys and RGB are as with [`decode_region`].
 #[cfg(feature = "tiff")]
 pub(crate) fn decode_stored(bytes: &[u8], max_pixels: u64, out: &mut ImageMut<'_>) -> Result<()> {
-    decode(bytes, Region::whole(out.size), 8, max_pixels, Way::StoredColours, out)
+    decode(bytes, Region::whole(out.size), 8, max_pixels, DecodeMode::StoredColours, out)
 }
 
 /// How much libjpeg-turbo does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum DecodeMode {
     Whole,
     Partial,
     #[cfg_attr(not(feature = "tiff"), allow(dead_code))]
@@ -162,7 +162,7 @@ fn decode(
     region: Region,
     scale: u8,
     max_pixels: u64,
-    way: Way,
+    mode: DecodeMode,
     out: &mut ImageMut<'_>,
 ) -> Result<()> {
     if !matches!(scale, 1..=8) {
@@ -178,8 +178,8 @@ fn decode(
         height: region.height,
         scale: u32::from(scale),
         pixel_bytes: out.layout.bytes() as u32,
-        partial: u32::from(way == Way::Partial),
-        stored_colors: u32::from(way == Way::StoredColours),
+        partial: u32::from(mode == DecodeMode::Partial),
+        stored_colors: u32::from(mode == DecodeMode::StoredColours),
         max_pixels,
     };
     // The fields of `ImageMut` are public, so they are checked again before its pointer is passed on.

@@ -134,8 +134,8 @@ async function count(fresh) {
   try { found = await ask("/api/count", { set: state.set, ...filters() }); } catch (error) { $("count").textContent = error.message; return; }
   if (asked !== JSON.stringify([state.set, filters()])) return;
   total = found.total;
-  const looking = found.done ? "" : ` (looked at ${NUMBER.format(found.looked)} of ${NUMBER.format(found.of)})`;
-  const text = `${NUMBER.format(total)} samples${looking}`;
+  const progress = found.done ? "" : ` (examined ${NUMBER.format(found.examined)} of ${NUMBER.format(found.of)})`;
+  const text = `${NUMBER.format(total)} samples${progress}`;
   if ($("count").textContent !== text) $("count").textContent = text;
   if (fresh) { grid.rows.clear(); grid.here = Math.min(state.at, Math.max(total - 1, 0)); }
   layOut();
@@ -410,7 +410,7 @@ function step(by) {
 
 async function showCharts() {
   const dataset = set();
-  $("histogram").replaceChildren(element("p", { text: "looking …" }));
+  $("histogram").replaceChildren(element("p", { text: "counting …" }));
   const found = await ask("/api/summary", { set: state.set });
   const counts = [...found.classes].sort((a, b) => b[1] - a[1]);
   const most = counts.length ? counts[0][1] : 1;
@@ -548,7 +548,7 @@ async function morePairs() {
   const words = { set: 0, differ: state.differ };
   const found = await ask("/api/rows", { ...words, from: pairs.from, count: 12 });
   const counted = await ask("/api/count", words);
-  $("compare-count").textContent = `${NUMBER.format(counted.total)} samples${counted.done ? "" : ` so far, looked at ${NUMBER.format(counted.looked)}`}`;
+  $("compare-count").textContent = `${NUMBER.format(counted.total)} samples${counted.done ? "" : ` so far, examined ${NUMBER.format(counted.examined)}`}`;
   pairs.from += found.rows.length;
   for (const row of found.rows) {
     const image = (which) => element("img", { alt: `sample ${row.index} of the ${which ? "second" : "first"}`, src: `/thumb?${query({ set: which, index: row.index, side: 192 })}`, onerror: (event) => event.target.replaceWith(element("span", { class: "bad", text: "cannot be shown" })) });

@@ -15,17 +15,17 @@ const HELD: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Option<u64>,
-    books: Mutex<Books>,
+    state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct BudgetState {
     /// The first batch that the consumer has not taken.
     oldest: u64,
     /// Number of the batch at the front of `bytes`.
     first: u64,
-    /// Bytes booked by each batch from `first` on.
+    /// Bytes reserved by each batch from `first` on.
     bytes: VecDeque<u64>,
     sum: u64,
     closed: bool,
@@ -34,24 +34,24 @@ struct Books {
 impl Budget {
     /// Allows at most `limit` bytes at once; without a limit, nothing is counted.
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Budget { limit, books: Mutex::default(), changed: Condvar::new() }
+        Budget { limit, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Reserves `bytes` for a value of `batch`, waiting until they fit. Returns false if it was closed meanwhile.
-    pub(crate) fn book(&self, batch: u64, bytes: u64) -> bool {
+    pub(crate) fn reserve(&self, batch: u64, bytes: u64) -> bool {
         let Some(limit) = self.limit else { return true };
-        let mut books = self.books();
-        while !books.closed && batch > books.oldest && books.sum.saturating_add(bytes) > limit {
-            books = self.changed.wait(books).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        while !state.closed && batch > state.oldest && state.sum.saturating_add(bytes) > limit {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        books.add(batch, bytes);
-        !books.closed
+        state.add(batch, bytes);
+        !state.closed
     }
 
     /// Gives `bytes` of `batch` back.
-    pub(crate) fn unbook(&self, batch: u64, bytes: u64) {
+    pub(crate) fn release(&self, batch: u64, bytes: u64) {
         if self.limit.is_some() {
-            self.books().remove(batch, bytes);
+            self.state().remove(batch, bytes);
             self.changed.notify_all();
         }
     }
@@ -59,26 +59,26 @@ impl Budget {
     /// Notes that the consumer has taken batch `batch`. The batches it held before are assumed to be dropped.
     pub(crate) fn taken(&self, batch: u64) {
         if self.limit.is_some() {
-            let mut books = self.books();
-            books.oldest = batch + 1;
-            books.forget_before((batch + 1).saturating_sub(HELD));
-            drop(books);
+            let mut state = self.state();
+            state.oldest = batch + 1;
+            state.forget_before((batch + 1).saturating_sub(HELD));
+            drop(state);
             self.changed.notify_all();
         }
     }
 
     /// Wakes all waiting workers; none waits after this.
     pub(crate) fn close(&self) {
-        self.books().closed = true;
+        self.state().closed = true;
         self.changed.notify_all();
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
+impl BudgetState {
     fn add(&mut self, batch: u64, bytes: u64) {
         let Some(at) = batch.checked_sub(self.first) else { return };
         let at = at as usize;
@@ -91,9 +91,9 @@ impl Books {
 
     fn remove(&mut self, batch: u64, bytes: u64) {
         let at = batch.checked_sub(self.first).map(|at| at as usize);
-        if let Some(booked) = at.and_then(|at| self.bytes.get_mut(at)) {
-            let bytes = bytes.min(*booked);
-            *booked -= bytes;
+        if let Some(reserved) = at.and_then(|at| self.bytes.get_mut(at)) {
+            let bytes = bytes.min(*reserved);
+            *reserved -= bytes;
             self.sum -= bytes;
         }
     }
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn only_the_oldest_batch_never_waits() {
         let budget = Arc::new(Budget::new(Some(100)));
-        assert!(budget.book(0, 1000));
+        assert!(budget.reserve(0, 1000));
         let entered = Arc::new(AtomicBool::new(false));
         let waiting = std::thread::spawn({
             let (budget, entered) = (budget.clone(), entered.clone());
             move || {
-                assert!(budget.book(3, 50));
+                assert!(budget.reserve(3, 50));
                 entered.store(true, Ordering::SeqCst);
             }
         });
@@ -132,18 +132,18 @@ mod tests {
         }
         budget.taken(2);
         waiting.join().unwrap();
-        assert_eq!(budget.books().sum, 50);
-        budget.unbook(3, 50);
-        assert_eq!(budget.books().sum, 0);
+        assert_eq!(budget.state().sum, 50);
+        budget.release(3, 50);
+        assert_eq!(budget.state().sum, 0);
     }
 
     #[test]
     fn closing_ends_every_wait() {
         let budget = Arc::new(Budget::new(Some(10)));
-        assert!(budget.book(1, 10));
+        assert!(budget.reserve(1, 10));
         let waiting = std::thread::spawn({
             let budget = budget.clone();
-            move || budget.book(1, 1)
+            move || budget.reserve(1, 1)
         });
         budget.close();
         assert!(!waiting.join().unwrap());

@@ -277,7 +277,7 @@ impl RowMut<'_> {
     }
 
     /// Notes that a complete row has become unusable.
-    pub(crate) fn spoilt(&mut self, error: Error) {
+    pub(crate) fn invalidate(&mut self, error: Error) {
         self.state.done = false;
         self.state.failures.push(error);
     }

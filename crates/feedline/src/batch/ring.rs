@@ -28,13 +28,13 @@ use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, UnsafeCell};
 
 /// Alone in its cache lines (processors fetch them in pairs): what all threads write must not slow down what they only read.
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// Cells for batches in flight. `T` is a batch while it is filled.
 pub(crate) struct Ring<T> {
     cells: Box<[Cell<T>]>,
     /// The next unclaimed group, counted over all batches.
-    next: Apart<AtomicU64>,
+    next: CachePadded<AtomicU64>,
     rows_per_batch: u64,
     total_rows: u64,
     /// Rows that are claimed together.
@@ -104,7 +104,7 @@ impl<T> Ring<T> {
         };
         Ring {
             cells: (0..depth).map(|_| cell()).collect(),
-            next: Apart(AtomicU64::new(0)),
+            next: CachePadded(AtomicU64::new(0)),
             rows_per_batch,
             total_rows,
             group,

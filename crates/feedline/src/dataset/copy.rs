@@ -23,7 +23,7 @@ use crate::sample::ImageMeta;
 use crate::source::{is_own, start_thread};
 
 /// How often a process checks whether another process has finished the pack.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Progress of the local pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,19 +51,19 @@ impl Dataset {
             );
             return Err(Error::option("image", reason));
         }
-        let far = self.with_cache_dir(folder)?;
-        let target = folder.join("packs").join(format!("{}-{}", far.fingerprint().to_hex(), image.name()));
+        let source = self.with_cache_dir(folder)?;
+        let target = folder.join("packs").join(format!("{}-{}", source.fingerprint().to_hex(), image.name()));
         let settings = PackSettings { image, workers: 1, ..PackSettings::default() };
-        let job = Arc::new(Job::new(target, far.len()));
+        let job = Arc::new(CopyJob::new(target, source.len()));
         let mut options = settings.options()?;
-        options.image = Arc::new(Forgiving(options.image));
-        start(&job, far.format.clone(), options)?;
+        options.image = Arc::new(EncodeOrKeep(options.image));
+        start(&job, source.format.clone(), options)?;
         let spec = self.spec().map(|of| {
             let (folder, image) = (folder.to_path_buf(), image);
             Arc::new(DatasetSpec::Cached { of: Box::new(of.clone()), folder, image })
         });
         let maker = Arc::new(StopOnDrop(job.clone()));
-        let format = Arc::new(Copied::new(far.format.clone(), job.near.clone(), maker));
+        let format = Arc::new(Copied::new(source.format.clone(), job.local.clone(), maker));
         Ok(Dataset { format, spec, copy: Some(job), ..self.clone() })
     }
 
@@ -121,29 +121,29 @@ impl DatasetSpec {
 
 /// State of the packing thread.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CopyJob {
     folder: PathBuf,
     total: u64,
     samples: AtomicU64,
     stop: AtomicBool,
-    near: LocalCopy,
+    local: LocalCopy,
     failure: Mutex<Option<String>>,
 }
 
-impl Job {
+impl CopyJob {
     fn new(folder: PathBuf, total: u64) -> Self {
-        Job {
+        CopyJob {
             folder,
             total,
             samples: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            near: LocalCopy::default(),
+            local: LocalCopy::default(),
             failure: Mutex::new(None),
         }
     }
 
     fn status(&self) -> CopyStatus {
-        let complete = self.near.get().is_some();
+        let complete = self.local.get().is_some();
         CopyStatus {
             folder: self.folder.clone(),
             samples: if complete { self.total } else { self.samples.load(Ordering::Relaxed) },
@@ -159,9 +159,9 @@ impl Job {
 }
 
 /// The thread holds the job weakly: when its last data set is dropped, it stops at the next sample.
-fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<()> {
-    if let Some(near) = finished(&job.folder, &*far) {
-        let _ = job.near.set(near);
+fn start(job: &Arc<CopyJob>, source: Arc<dyn Format>, options: PackOptions) -> Result<()> {
+    if let Some(local) = finished(&job.folder, &*source) {
+        let _ = job.local.set(local);
         return Ok(());
     }
     let folder = job.folder.clone();
@@ -170,10 +170,10 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
         // Training comes first. (On Linux, the value applies to this thread and the threads it starts.) Nice 10 would
         // still take a tenth of a core from training; 19 takes one part in 70.
         let _ = rustix::process::nice(19);
-        let result = pack_or_wait(&watched, &*far, &folder, &options);
+        let result = pack_or_wait(&watched, &*source, &folder, &options);
         let Some(job) = watched.upgrade() else { return };
-        match result.and_then(|()| open_pack(&folder, &*far)) {
-            Ok(near) => drop(job.near.set(near)),
+        match result.and_then(|()| open_pack(&folder, &*source)) {
+            Ok(local) => drop(job.local.set(local)),
             Err(error) => job.fail(&error),
         }
     };
@@ -184,26 +184,31 @@ fn start(job: &Arc<Job>, far: Arc<dyn Format>, options: PackOptions) -> Result<(
 }
 
 /// Packs, or waits for another process to finish; takes over if that process is gone.
-fn pack_or_wait(job: &Weak<Job>, far: &dyn Format, folder: &Path, options: &PackOptions) -> Result<()> {
+fn pack_or_wait(
+    job: &Weak<CopyJob>,
+    source: &dyn Format,
+    folder: &Path,
+    options: &PackOptions,
+) -> Result<()> {
     loop {
-        match pack(far, folder, options, &Watched(job.clone())) {
+        match pack(source, folder, options, &JobProgress(job.clone())) {
             Ok(_) => return Ok(()),
             Err(error) if error.cause() == Some(DataCause::Busy) && alive(job) => {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(CHECK_EVERY);
             }
             Err(error) => return Err(error),
         }
     }
 }
 
-fn alive(job: &Weak<Job>) -> bool {
+fn alive(job: &Weak<CopyJob>) -> bool {
     job.upgrade().is_some_and(|job| !job.stop.load(Ordering::Relaxed))
 }
 
 /// Counts samples for the job, and stops when the pack is no longer wanted.
-struct Watched(Weak<Job>);
+struct JobProgress(Weak<CopyJob>);
 
-impl Progress for Watched {
+impl Progress for JobProgress {
     fn update(&self, samples: u64, _: u64, _: u64) -> ControlFlow<()> {
         let Some(job) = self.0.upgrade() else { return ControlFlow::Break(()) };
         job.samples.store(samples, Ordering::Relaxed);
@@ -212,14 +217,14 @@ impl Progress for Watched {
 }
 
 /// The pack, if it is complete and valid.
-fn finished(folder: &Path, far: &dyn Format) -> Option<Arc<dyn Format>> {
-    folder.is_dir().then(|| open_pack(folder, far).ok()).flatten()
+fn finished(folder: &Path, source: &dyn Format) -> Option<Arc<dyn Format>> {
+    folder.is_dir().then(|| open_pack(folder, source).ok()).flatten()
 }
 
 /// In a folder shared by several users, anybody could have put a pack of other data there.
 fn check_own(folder: &Path) -> Result<()> {
     let place = || Location::new(folder.display().to_string());
-    let failed = |error: std::io::Error| Error::storage("looking into", place(), error);
+    let failed = |error: std::io::Error| Error::storage("listing", place(), error);
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if !entry.metadata().is_ok_and(|found| found.is_dir() || is_own(&found)) {
@@ -230,23 +235,23 @@ fn check_own(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn open_pack(folder: &Path, far: &dyn Format) -> Result<Arc<dyn Format>> {
+fn open_pack(folder: &Path, source: &dyn Format) -> Result<Arc<dyn Format>> {
     check_own(folder)?;
     let options = OpenOptions { format: "pack".to_owned(), ..OpenOptions::default() };
-    let near = Dataset::open_all(&[folder.display().to_string()], &options)?;
-    if near.len() != far.len() || near.schema().fields.len() != far.schema().fields.len() {
+    let local = Dataset::open_all(&[folder.display().to_string()], &options)?;
+    if local.len() != source.len() || local.schema().fields.len() != source.schema().fields.len() {
         let reason = "the local pack does not have the samples or fields of its source";
-        return Err(Error::data(Location::new(near.uri()), reason).with_hint("remove the folder"));
+        return Err(Error::data(Location::new(local.uri()), reason).with_hint("remove the folder"));
     }
-    Ok(near.format)
+    Ok(local.format)
 }
 
 /// Stores images that it cannot encode unchanged: a bad image must be the same bad sample in the pack and in the
 /// source.
 #[derive(Debug)]
-struct Forgiving(Arc<dyn ImageEncoder>);
+struct EncodeOrKeep(Arc<dyn ImageEncoder>);
 
-impl ImageEncoder for Forgiving {
+impl ImageEncoder for EncodeOrKeep {
     fn name(&self) -> String {
         format!("{} or as-is", self.0.name())
     }
@@ -271,7 +276,7 @@ impl ImageEncoder for Forgiving {
 
 /// Stops packing when nobody reads the data set any more.
 #[derive(Debug)]
-struct StopOnDrop(Arc<Job>);
+struct StopOnDrop(Arc<CopyJob>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {

@@ -42,7 +42,7 @@ impl Dataset {
         let named = NAMES.iter().filter_map(|name| position(name));
         let mut text = named.filter(|at| self.schema().fields[*at].kind == Kind::Text);
         text.next().ok_or_else(|| {
-            let reason = format!("no field names the samples; say by which to split: {}", names());
+            let reason = format!("no field names the samples; choose the field to split by: {}", names());
             Error::option("split_by", reason)
         })
     }

@@ -89,7 +89,7 @@ pub struct Dataset {
     format: Arc<dyn Format>,
     uri: Arc<str>,
     spec: Option<Arc<DatasetSpec>>,
-    copy: Option<Arc<copy::Job>>,
+    copy: Option<Arc<copy::CopyJob>>,
     problems: Arc<[Error]>,
 }
 
@@ -466,7 +466,7 @@ fn refuse_pickles(uri: &str, schema: &Schema, reading: &ReadingOptions) -> Resul
     let reason =
         format!("pickled and therefore refused: {}; reading a pickle can run any code", pickled.join(", "));
     let hint =
-        "leave them out with fields={...}, or say allow_pickle=True if you trust whoever wrote the data";
+        "leave them out with fields={...}, or use allow_pickle=True if you trust whoever wrote the data";
     Err(Error::data(Location::new(uri), reason).with_hint(hint))
 }
 

@@ -166,7 +166,7 @@ impl Epoch {
 
     /// The next batch; waits at most the loader's `timeout`.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let patience = self.shared.plan.options.patience();
+        let patience = self.shared.plan.options.timeout_duration();
         loop {
             match self.next_within(patience.unwrap_or(Duration::from_secs(3600)))? {
                 Next::Batch(batch) => return Ok(Some(batch)),

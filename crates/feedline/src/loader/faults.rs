@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_gives_up_where_the_whole_one_would() {
+    fn a_resumed_run_stops_at_the_same_bad_sample() {
         let batches: Vec<Sealed> = (0..12).map(|n| sealed(2, &[(1, n % 9)], &[1])).collect();
         let limits = Limits::new(Some(6), 1000);
         let gives_up = |faults: &mut Faults, from: usize| {

@@ -305,7 +305,7 @@ impl Plan {
         let local = (0..format.object_count().min(MOST_OBJECTS))
             .any(|number| format.object(number).is_some_and(|(source, _)| !source.is_remote()));
         let reason = if self.remote && !local {
-            "a number is for local data; for remote data say storage_options={'max_inflight_parts': ...} in fl.open".to_owned()
+            "a number is for local data; for remote data set storage_options={'max_inflight_parts': ...} in fl.open".to_owned()
         } else if format.object_count() == 0 {
             format!("{} cannot tell which bytes come next; leave it at 'auto'", format.name())
         } else if self.ahead_bytes() == 0 {
@@ -464,7 +464,7 @@ impl Plan {
             let reason = if undecoded {
                 "is not decoded (decode='none'), so it cannot be transformed"
             } else {
-                "is a video: say which frames with transforms={'video': [T.Clip(frames=16), ...]}, or leave it as bytes with decode='none'"
+                "is a video: choose frames with transforms={'video': [T.Clip(frames=16), ...]}, or leave it as bytes with decode='none'"
             };
             return Err(Error::option("transforms", format!("{} {reason}", spec.name)));
         }

@@ -150,7 +150,7 @@ impl Worker {
             let seal = |filling: &mut Filling| {
                 let loose = filling.loose_bytes();
                 filling.seal(&run.plan.columns, &run.pool);
-                run.budget.unbook(filling.number, loose);
+                run.budget.release(filling.number, loose);
                 if let Some(ahead) = &run.ahead {
                     ahead.seal(filling.number);
                 }
@@ -192,7 +192,7 @@ impl Worker {
             let reason = "internal error, please report it: a panic while samples were mixed";
             for Member { row, .. } in &mut members {
                 let place = run.locate(row.sample());
-                row.spoilt(Error::sample(place, Stage::Transform, reason.to_owned()));
+                row.invalidate(Error::sample(place, Stage::Transform, reason.to_owned()));
             }
         }
     }
@@ -367,7 +367,7 @@ impl Worker {
             | Output::Target { .. }
             | Output::Media { .. }
             | Output::PackedLength
-            | Output::PackedRow => unreachable!("pictures, media and packing take their own way"),
+            | Output::PackedRow => unreachable!("images, media and packing have their own functions"),
         }
         Ok(0)
     }
@@ -617,7 +617,7 @@ impl EpochRun {
         match filling {
             Ok(filling) => {
                 // This memory is lent but not yet touched; rows are read into it once the budget admits it.
-                self.budget.book(number, filling.planned_bytes());
+                self.budget.reserve(number, filling.planned_bytes());
                 filling
             }
             Err(error) => Filling::without_memory(number, samples, error),
@@ -656,7 +656,7 @@ impl EpochRun {
 
     /// Reserves memory for a value of `bytes` bytes, which exists twice while its batch is sealed.
     pub(super) fn book(&self, row: &RowMut<'_>, bytes: usize) {
-        self.budget.book(row.batch(), 2 * bytes as u64);
+        self.budget.reserve(row.batch(), 2 * bytes as u64);
     }
 
     /// Begins a close look at the next read of the calling worker, now and then.

@@ -152,7 +152,7 @@ fn check_list(list: &[u64], length: u64) -> Result<()> {
 /// One epoch's order: position → sample.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    way: Way,
+    kind: OrderKind,
     seed: u64,
     epoch: u64,
     /// Number of consecutive positions that have the same sample.
@@ -160,7 +160,7 @@ pub(crate) struct Order {
 }
 
 #[derive(Clone, Debug)]
-enum Way {
+enum OrderKind {
     Sequential,
     Permuted(Arc<Permutation>),
     Blocks(block::Blocks),
@@ -176,25 +176,27 @@ enum Way {
 impl Order {
     /// Creates the order of `epoch` over a data set of `length` samples.
     pub(crate) fn new(sequence: &Sequence, length: u64, seed: u64, epoch: u64) -> Self {
-        let way = match sequence {
-            Sequence::Sequential => Way::Sequential,
-            Sequence::Shuffled { .. } => Way::Permuted(Arc::new(Permutation::new(length, &[seed, epoch]))),
+        let kind = match sequence {
+            Sequence::Sequential => OrderKind::Sequential,
+            Sequence::Shuffled { .. } => {
+                OrderKind::Permuted(Arc::new(Permutation::new(length, &[seed, epoch])))
+            }
             Sequence::Blocks { block, window } => {
-                Way::Blocks(block::Blocks::new(length, *block, *window, seed, epoch))
+                OrderKind::Blocks(block::Blocks::new(length, *block, *window, seed, epoch))
             }
-            Sequence::Repeating { .. } => Way::Repeating(length),
-            Sequence::Weighted { table, .. } => Way::Weighted(table.clone()),
+            Sequence::Repeating { .. } => OrderKind::Repeating(length),
+            Sequence::Weighted { table, .. } => OrderKind::Weighted(table.clone()),
             Sequence::WeightedOnce { weights, count } => {
-                Way::Listed(weighted::without_replacement(weights, *count, seed, epoch).into())
+                OrderKind::Listed(weighted::without_replacement(weights, *count, seed, epoch).into())
             }
-            Sequence::Balanced { classes, .. } => Way::Balanced(classes.clone()),
-            Sequence::Mixed(recipe) => Way::Mixed(mix::Mix::new(recipe, seed, epoch)),
-            Sequence::Bucketed(buckets) => Way::Bucketed(buckets.clone()),
-            Sequence::Packed(packing) => Way::Packed(packing.rows(seed, epoch)),
-            Sequence::Listed(list) => Way::Listed(list.clone()),
+            Sequence::Balanced { classes, .. } => OrderKind::Balanced(classes.clone()),
+            Sequence::Mixed(recipe) => OrderKind::Mixed(mix::Mix::new(recipe, seed, epoch)),
+            Sequence::Bucketed(buckets) => OrderKind::Bucketed(buckets.clone()),
+            Sequence::Packed(packing) => OrderKind::Packed(packing.rows(seed, epoch)),
+            Sequence::Listed(list) => OrderKind::Listed(list.clone()),
             Sequence::PerEpoch { .. } => unreachable!("became a list when it was handed over"),
         };
-        Order { way, seed, epoch, repeats: 1 }
+        Order { kind, seed, epoch, repeats: 1 }
     }
 
     /// Repeats each sample `repeats` times in a row. The number of positions stays, so an epoch has fewer samples.
@@ -205,17 +207,17 @@ impl Order {
     /// The sample at `position`, which must be below the number of positions.
     pub(crate) fn at(&self, position: u64) -> u64 {
         let (seed, epoch, position) = (self.seed, self.epoch, position / self.repeats);
-        match &self.way {
-            Way::Sequential => position,
-            Way::Permuted(permutation) => permutation.at(position),
-            Way::Blocks(blocks) => blocks.at(position),
-            Way::Repeating(length) => Draw::new(&[PURPOSE, seed, epoch, position]).below(*length),
-            Way::Weighted(table) => table.at(seed, epoch, position),
-            Way::Balanced(classes) => classes.at(seed, epoch, position),
-            Way::Mixed(mix) => mix.at(position),
-            Way::Bucketed(buckets) => buckets.at(seed, epoch, position),
-            Way::Packed(rows) => rows.at(position),
-            Way::Listed(list) => list[position as usize],
+        match &self.kind {
+            OrderKind::Sequential => position,
+            OrderKind::Permuted(permutation) => permutation.at(position),
+            OrderKind::Blocks(blocks) => blocks.at(position),
+            OrderKind::Repeating(length) => Draw::new(&[PURPOSE, seed, epoch, position]).below(*length),
+            OrderKind::Weighted(table) => table.at(seed, epoch, position),
+            OrderKind::Balanced(classes) => classes.at(seed, epoch, position),
+            OrderKind::Mixed(mix) => mix.at(position),
+            OrderKind::Bucketed(buckets) => buckets.at(seed, epoch, position),
+            OrderKind::Packed(rows) => rows.at(position),
+            OrderKind::Listed(list) => list[position as usize],
         }
     }
 
@@ -223,9 +225,9 @@ impl Order {
     /// that this epoch of `positions` positions can deliver, from the same bucket or the same set of a mixture. It
     /// depends only on (seed, epoch, sample, number), not on the position's rank or batch.
     pub(crate) fn substitute(&self, position: u64, positions: u64, number: u64) -> Option<u64> {
-        let places = match &self.way {
-            Way::Bucketed(buckets) => buckets.bucket_of(position),
-            Way::Mixed(mix) => mix.places_of_set(position),
+        let places = match &self.kind {
+            OrderKind::Bucketed(buckets) => buckets.bucket_of(position),
+            OrderKind::Mixed(mix) => mix.places_of_set(position),
             _ => 0..positions,
         };
         self.candidate(self.at(position), places, number)
@@ -233,9 +235,9 @@ impl Order {
 
     /// The same for `sample`, anywhere in the epoch. Searches a bucket's list for it.
     pub(crate) fn substitute_of(&self, sample: u64, positions: u64, number: u64) -> Option<u64> {
-        let places = match &self.way {
-            Way::Bucketed(buckets) => buckets.bucket_with(sample)?,
-            Way::Mixed(mix) => mix.places_of_member(sample)?,
+        let places = match &self.kind {
+            OrderKind::Bucketed(buckets) => buckets.bucket_with(sample)?,
+            OrderKind::Mixed(mix) => mix.places_of_member(sample)?,
             _ => 0..positions,
         };
         self.candidate(sample, places, number)
@@ -248,16 +250,16 @@ impl Order {
         }
         let key = [SUBSTITUTE, self.seed, self.epoch, sample];
         let place = places.start + permuted(count, &key, number);
-        Some(match &self.way {
-            Way::Mixed(mix) => mix.at_place(place),
+        Some(match &self.kind {
+            OrderKind::Mixed(mix) => mix.at_place(place),
             _ => self.at(place),
         })
     }
 
     /// End of the stretch of positions whose samples are stored together, if the order has such stretches.
     pub(crate) fn stretch_end(&self, position: u64) -> Option<u64> {
-        match &self.way {
-            Way::Blocks(blocks) => {
+        match &self.kind {
+            OrderKind::Blocks(blocks) => {
                 Some(blocks.window_end(position / self.repeats).saturating_mul(self.repeats))
             }
             _ => None,

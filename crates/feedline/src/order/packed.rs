@@ -34,11 +34,11 @@ pub(crate) struct Packing {
     /// Samples that are packed together.
     window: u64,
     shuffle: bool,
-    plans: Mutex<Vec<Kept>>,
+    plans: Mutex<Vec<EpochRows>>,
 }
 
 /// Seed and epoch, and the rows that were planned for them.
-type Kept = ((u64, u64), Arc<Rows>);
+type EpochRows = ((u64, u64), Arc<Rows>);
 
 /// One epoch's rows: samples, one row after the other.
 #[derive(Debug, PartialEq, Eq)]
@@ -140,8 +140,9 @@ impl Packing {
     /// Fills one row after the other: the longest sample that is left, then random ones, then the pair that fits best.
     fn fill(&self, window: &[u64], key: &[u64]) -> Vec<Vec<u32>> {
         let mut draw = Draw::new(key);
-        let mut left =
-            Left::new((0..window.len() as u32).map(|at| (self.length(window[at as usize]), at)).collect());
+        let mut left = Unplaced::new(
+            (0..window.len() as u32).map(|at| (self.length(window[at as usize]), at)).collect(),
+        );
         let mut rows = Vec::new();
         while let Some(longest) = left.at_most(u64::MAX) {
             let mut row = vec![left.places[longest].1];
@@ -172,7 +173,7 @@ fn in_order(mut rows: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
 }
 
 /// The samples of a window that are in no row yet, by length.
-struct Left {
+struct Unplaced {
     /// Length and place, ascending.
     places: Vec<(u64, u32)>,
     /// For each number of shortest samples: how many of them remain to be considered, the last of which is left.
@@ -181,11 +182,11 @@ struct Left {
     total: u64,
 }
 
-impl Left {
+impl Unplaced {
     fn new(mut places: Vec<(u64, u32)>) -> Self {
         places.sort_unstable();
         let (count, total) = (places.len() as u64, places.iter().map(|(length, _)| length).sum());
-        Left { below: (0..=places.len() as u32).collect(), places, count, total }
+        Unplaced { below: (0..=places.len() as u32).collect(), places, count, total }
     }
 
     fn mean(&self) -> f64 {

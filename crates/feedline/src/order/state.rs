@@ -140,7 +140,7 @@ impl State {
         compare("pixels", &was.pixels, &here.pixels, "");
         // A position stays valid when the batch size changes, unless the order depends on batches.
         if self.samples > 0 && was.order.starts_with("buckets") {
-            let hint = " (with buckets, batch_size × world_size must stay)";
+            let hint = " (with buckets, batch_size × world_size must not change)";
             compare("the global batch size", &was.global_batch, &here.global_batch, hint);
         }
         if self.samples > 0 {
@@ -157,8 +157,7 @@ impl State {
         if differences.is_empty() {
             return Ok(());
         }
-        let hint =
-            "hint: set them back, or load with strict=False to go on from the same place with other batches";
+        let hint = "hint: set them back, or load with strict=False to continue at the same sample with other batches";
         Err(Error::State(format!("{}\n{hint}", differences.join("; "))))
     }
 }

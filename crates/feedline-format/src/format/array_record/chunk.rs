@@ -150,9 +150,9 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 /// Snappy's own length decides how much memory is allocated, so it must be the announced one.
 fn unsnapped(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
-    let told = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
-    if told as u64 != length {
-        return Err(format!("{length} bytes are announced and {told} packed"));
+    let found = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
+    if found as u64 != length {
+        return Err(format!("{length} bytes are announced and {found} packed"));
     }
     bounds::check_announced(packed.len() as u64, length)?;
     snap::raw::Decoder::new().decompress_vec(packed).map_err(|error| error.to_string())

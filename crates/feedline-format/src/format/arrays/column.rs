@@ -7,7 +7,7 @@ use super::super::npy::RowHeader;
 use super::super::rows::RowValue;
 use crate::error::{Error, Location, Result};
 use crate::sample::{ImageMeta, Kind, SampleBuffer, Value};
-use crate::source::{Held, Object};
+use crate::source::{HeldBytes, Object};
 
 /// Maximum size of arrays of numbers that are kept in memory: samplers need labels without reading samples.
 const HELD_AT_MOST: u64 = 64 << 20;
@@ -25,7 +25,7 @@ pub(super) enum Bytes {
         range: Range<u64>,
     },
     /// In memory.
-    Here(Held),
+    Here(HeldBytes),
 }
 
 impl Bytes {
@@ -36,13 +36,13 @@ impl Bytes {
         }
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         match self {
             Bytes::InFile { object, range: whole } => {
                 object.hold(whole.start + range.start..whole.start + range.end)
             }
             Bytes::Here(bytes) => {
-                Ok(Held::Owned(bytes[range.start as usize..range.end as usize].to_vec().into()))
+                Ok(HeldBytes::Owned(bytes[range.start as usize..range.end as usize].to_vec().into()))
             }
         }
     }

@@ -15,7 +15,7 @@ use super::zip::{Members, Method};
 use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema};
-use crate::source::{Held, Seen, Source, Target, to_usize};
+use crate::source::{HeldBytes, Seen, Source, Target, to_usize};
 use column::{Bytes, Column};
 
 /// How to detect and open NumPy files.
@@ -144,7 +144,7 @@ fn in_zip(
                 })?;
                 whole.resize(size, 0);
                 members.read(number, &mut whole)?;
-                Bytes::Here(Held::Owned(whole.into()))
+                Bytes::Here(HeldBytes::Owned(whole.into()))
             };
             found.push((array, bytes));
         }

@@ -95,7 +95,7 @@ fn split_folder(source: &dyn Source, options: &ReadingOptions) -> Result<String>
             let place = Location::new(source.uri()).with_shard(DICT);
             let first = known.first().copied().unwrap_or("train");
             Err(Error::data(place, format!("several splits are here: {list}"))
-                .with_hint(format!("say which with split=\"{first}\"")))
+                .with_hint(format!("choose one with split=\"{first}\"")))
         }
     }
 }

@@ -12,9 +12,9 @@ mod table;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::columns::{self, Column, Features, FirstRows, Shape, linked, placed};
+use super::columns::{self, Column, Features, FirstRows, Shape, TableFiles, linked};
 use super::open_objects::OpenObjects;
-use super::{Format, Probe, ReadingOptions, parallel};
+use super::{Format, Probe, ReadingOptions};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, Kind, SampleBuffer, Schema, Value};
 use crate::source::{Source, Target};
@@ -72,35 +72,25 @@ pub(crate) struct Arrow {
 impl Arrow {
     fn open(source: Arc<dyn Source>, found: disk::Found, follow_links: bool) -> Result<Self> {
         let pieces = Arc::new(Pieces::new());
-        let names = &found.names;
-        let opened = parallel::collect(names.len(), |n| {
-            let object = source.open(&names[n])?;
-            let place = Location::new(source.uri()).with_shard(&names[n]);
-            let table = IpcTable::open(&*object, 0..object.size(), place, pieces.clone(), n as u32)?;
-            Ok((table, object.size(), object.version()))
-        })?;
-        let mut hasher = blake3::Hasher::new();
-        let (mut tables, mut objects, mut first_rows) = (Vec::new(), Vec::new(), FirstRows::new());
-        for (name, (table, size, version)) in names.iter().zip(opened) {
-            for number in [size, version, table.rows()] {
-                hasher.update(&number.to_le_bytes());
-            }
-            let place = || Location::new(source.uri()).with_shard(name);
-            let counted = first_rows.push(table.rows());
-            counted.ok_or_else(|| Error::data(place(), "more rows than can be counted"))?;
-            objects.push((name.clone(), size, version));
-            tables.push(table);
-        }
+        let opened = TableFiles::open(
+            source,
+            &found.names,
+            |object, place, number| {
+                IpcTable::open(&**object, 0..object.size(), place, pieces.clone(), number)
+            },
+            IpcTable::rows,
+        )?;
+        let TableFiles { files: tables, open_objects, first_rows, mut identity } = opened;
         let mapping = found.mapping;
         for row in mapping.iter().flatten() {
-            hasher.update(&row.to_le_bytes());
+            identity.update(&row.to_le_bytes());
         }
         let mut open = Arrow {
             schema: Schema::default(),
             columns: Vec::new(),
             fingerprint: Fingerprint::of([]),
             problems: Vec::new(),
-            open_objects: OpenObjects::with_versions(source, objects),
+            open_objects,
             tables,
             first_rows,
             mapping,
@@ -108,9 +98,7 @@ impl Arrow {
         };
         open.check_mapping()?;
         open.find_fields(&found.features)?;
-        let names = open.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("\0");
-        let hash = hasher.finalize();
-        open.fingerprint = Fingerprint::of([&b"arrow"[..], names.as_bytes(), &hash.as_bytes()[..]]);
+        open.fingerprint = columns::fingerprint("arrow", &open.schema, &identity);
         Ok(open)
     }
 
@@ -132,10 +120,7 @@ impl Arrow {
         let features = own.filter(|f| !f.is_empty()).unwrap_or_else(|| features.clone());
         let place =
             |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
-        if let Some(other) = columns::different(self.tables.iter().map(IpcTable::schema)) {
-            let reason = format!("its columns differ from those of {}", self.open_objects.name(0));
-            return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
-        }
+        columns::check_alike(&self.open_objects, self.tables.iter().map(IpcTable::schema))?;
         let (mut columns, left_out) = columns::columns(first.schema(), &features);
         for column in &mut columns {
             column.spec.optional = self.tables.iter().any(|table| table.has_nulls(column));
@@ -178,15 +163,8 @@ impl Arrow {
         let path = self.open_objects.with(number, |object| table.read_path(object, row, column))??;
         let Some(path) = path else { return Ok(Value::Missing) };
         let place = || self.locate(sample).with_field(&column.spec.name);
-        let range = linked::read(
-            &**self.open_objects.source(),
-            self.open_objects.name(number),
-            &path,
-            self.follow_links,
-            &place,
-            into,
-        )?;
-        Ok(placed(column.spec.kind, range))
+        let (objects, kind) = (&self.open_objects, column.spec.kind);
+        linked::read(objects, number, &path, self.follow_links, kind, &place, into)
     }
 
     fn past_end(&self, sample: u64) -> Error {

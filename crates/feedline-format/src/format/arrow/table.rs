@@ -35,13 +35,13 @@ const DICTIONARY: u32 = 1 << 31;
 #[derive(Debug)]
 pub(in crate::format) struct Pieces {
     buffers: LruCache<Key, Vec<u8>>,
-    arrays: LruCache<Key, Arrayed>,
+    arrays: LruCache<Key, DecodedColumn>,
 }
 
 #[derive(Debug)]
-struct Arrayed(ArrayRef);
+struct DecodedColumn(ArrayRef);
 
-impl ByteSize for Arrayed {
+impl ByteSize for DecodedColumn {
     fn weight(&self) -> usize {
         self.0.get_array_memory_size()
     }
@@ -70,7 +70,7 @@ pub(in crate::format) struct IpcTable {
 
 /// A batch and its index.
 #[derive(Clone, Copy)]
-pub(super) struct In<'a> {
+pub(super) struct NumberedBatch<'a> {
     pub(super) batch: &'a Batch,
     number: u32,
 }
@@ -145,12 +145,12 @@ impl IpcTable {
     }
 
     /// The batch with this row, and the row's number in it.
-    fn find(&self, row: u64) -> Option<(In<'_>, usize)> {
+    fn find(&self, row: u64) -> Option<(NumberedBatch<'_>, usize)> {
         if row >= self.rows() {
             return None;
         }
         let number = self.first_rows.partition_point(|first| *first <= row) - 1;
-        let inside = In { batch: &self.batches[number], number: number as u32 };
+        let inside = NumberedBatch { batch: &self.batches[number], number: number as u32 };
         Some((inside, (row - self.first_rows[number]) as usize))
     }
 
@@ -202,7 +202,12 @@ impl IpcTable {
     }
 
     /// A whole buffer, decompressed.
-    pub(super) fn piece(&self, object: &dyn Object, inside: In<'_>, buffer: usize) -> Result<Arc<Vec<u8>>> {
+    pub(super) fn piece(
+        &self,
+        object: &dyn Object,
+        inside: NumberedBatch<'_>,
+        buffer: usize,
+    ) -> Result<Arc<Vec<u8>>> {
         let range = inside.batch.buffers[buffer].clone();
         self.pieces.buffers.get((self.number, inside.number, buffer as u32), || {
             let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -219,7 +224,7 @@ impl IpcTable {
     pub(super) fn read_range(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         buffer: usize,
         range: Range<u64>,
         room: &mut [u8],
@@ -238,7 +243,12 @@ impl IpcTable {
     }
 
     /// Range in the object for a range of an uncompressed buffer.
-    pub(super) fn absolute(&self, inside: In<'_>, buffer: usize, range: &Range<u64>) -> Result<Range<u64>> {
+    pub(super) fn absolute(
+        &self,
+        inside: NumberedBatch<'_>,
+        buffer: usize,
+        range: &Range<u64>,
+    ) -> Result<Range<u64>> {
         let whole = &inside.batch.buffers[buffer];
         if range.start > range.end || range.end > whole.end - whole.start {
             return Err(self.bad("a value reaches past its buffer"));
@@ -247,13 +257,19 @@ impl IpcTable {
     }
 
     /// The batch's column as an array.
-    fn array(&self, object: &dyn Object, inside: In<'_>, column: u32, node: &Node) -> Result<Arc<Arrayed>> {
+    fn array(
+        &self,
+        object: &dyn Object,
+        inside: NumberedBatch<'_>,
+        column: u32,
+        node: &Node,
+    ) -> Result<Arc<DecodedColumn>> {
         self.pieces.arrays.get((self.number, inside.number, column), || {
-            Ok(Arrayed(make_array(self.array_data(object, inside, node)?)))
+            Ok(DecodedColumn(make_array(self.array_data(object, inside, node)?)))
         })
     }
 
-    fn array_data(&self, object: &dyn Object, inside: In<'_>, node: &Node) -> Result<ArrayData> {
+    fn array_data(&self, object: &dyn Object, inside: NumberedBatch<'_>, node: &Node) -> Result<ArrayData> {
         let (length, nulls) = inside.batch.nodes[node.number];
         let length = usize::try_from(length).map_err(|_| self.bad("a column that does not fit in memory"))?;
         let buffer = |which: usize| {
@@ -300,7 +316,7 @@ impl IpcTable {
         let field = Field::new("values", (**values).clone(), true);
         let layout = Layout::new([&field].into_iter(), &[]).map_err(|reason| self.bad(reason))?;
         layout.check(batch).map_err(|reason| self.bad(reason))?;
-        let inside = In { batch, number: number | DICTIONARY };
+        let inside = NumberedBatch { batch, number: number | DICTIONARY };
         Ok(self.array(object, inside, 0, &layout.columns[0])?.0.to_data())
     }
 }

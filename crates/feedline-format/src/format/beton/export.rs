@@ -13,7 +13,7 @@ use super::{MODE_JPEG, MODE_RAW};
 use crate::error::{Error, Location, Result};
 use crate::field::Carrier;
 use crate::format::convert::RESULT;
-use crate::format::export::{Exporter, Samples, Shard, only_ours, unwritten};
+use crate::format::export::{Exporter, Samples, Shard, check_has_fields, only_ours, unwritten};
 use crate::format::whole_file::{Temporary, failed, put_in_place, temporary_path};
 use crate::sample::{
     DType, FieldSpec, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer, Schema, Value,
@@ -160,7 +160,7 @@ fn cell<'a>(value: &Value, is: &FieldType, stored: Option<&'a Stored>, buffer: &
         Value::Bytes(range) => Cell::Bytes(buffer.bytes(range)),
         Value::Array { bytes, .. } => Cell::Array(buffer.bytes(bytes)),
         Value::Image { bytes, .. } => {
-            let stored = stored.expect("every image was looked at");
+            let stored = stored.expect("every image was examined");
             let bytes = stored.pixels.as_deref().unwrap_or_else(|| buffer.bytes(bytes));
             Cell::Image { mode: stored.mode, width: stored.width, height: stored.height, bytes }
         }
@@ -199,9 +199,7 @@ impl Exporter for BetonExporter {
         let refuse = |field: &FieldSpec, reason: &str| {
             Err(Error::option("to", format!("beton: the field '{}' {reason}", field.name)))
         };
-        if schema.fields.is_empty() {
-            return Err(Error::option("to", "beton: the data set has no fields"));
-        }
+        check_has_fields(self.name(), schema)?;
         for field in &schema.fields {
             if field.name.len() > NAME_LENGTH || !field.name.is_ascii() {
                 let reason = "has a name of more than 16 ASCII letters, the most FFCV has room for; rename it with fields=";

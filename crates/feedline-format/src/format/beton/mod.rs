@@ -19,7 +19,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, SampleBuffer, Schema, Value,
 };
-use crate::source::{Held, Object, Source, Target, to_usize};
+use crate::source::{HeldBytes, Object, Source, Target, to_usize};
 
 pub(super) use self::export::BetonExporter;
 
@@ -90,7 +90,7 @@ pub(crate) struct Beton {
     fingerprint: Fingerprint,
     layout: Layout,
     samples: u64,
-    records: Held,
+    records: HeldBytes,
     allocations: Allocations,
     /// Range in which payloads are stored.
     data: Range<u64>,
@@ -246,8 +246,8 @@ impl Run {
     /// Adds another field's bytes at the end, if they are close.
     fn joined(mut self, span: &Range<u64>, field: usize) -> Result<Run, Run> {
         if !span.is_empty() && !self.bytes.is_empty() {
-            let near = span.start >= self.bytes.end && span.start - self.bytes.end <= MAX_GAP;
-            if !near {
+            let nearby = span.start >= self.bytes.end && span.start - self.bytes.end <= MAX_GAP;
+            if !nearby {
                 return Err(self);
             }
             self.bytes.end = span.end;

@@ -195,7 +195,7 @@ impl Pages {
 }
 
 /// One sample of a part, without its payload.
-struct Placed<'a> {
+struct PlacedSample<'a> {
     record: &'a mut [u8],
     lengths: &'a [u8],
     /// Length of the payload.
@@ -205,7 +205,7 @@ struct Placed<'a> {
 fn each_sample(
     layout: &Layout,
     parts: &[&dyn Part],
-    take: &mut dyn FnMut(Placed<'_>) -> io::Result<()>,
+    take: &mut dyn FnMut(PlacedSample<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let pointers = layout.fields.iter().filter(|f| has_pointer(&f.is)).count();
     let (mut record, mut lengths) = (vec![0; layout.record], vec![0; pointers * 8]);
@@ -218,7 +218,7 @@ fn each_sample(
             records.read_exact(&mut record)?;
             words.read_exact(&mut lengths)?;
             let length = lengths.chunks_exact(8).map(|word| u64_at(word, 0)).sum();
-            take(Placed { record: &mut record, lengths: &lengths, length })?;
+            take(PlacedSample { record: &mut record, lengths: &lengths, length })?;
         }
     }
     Ok(())

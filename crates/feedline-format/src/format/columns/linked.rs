@@ -1,19 +1,23 @@
 //! Image columns may contain a path instead of bytes. Such a file is read if it is below the data set's own source: a
 //! table from elsewhere must not make us read arbitrary files of this machine.
 
+use super::placed;
 use crate::error::{Error, Location, Result};
-use crate::sample::SampleBuffer;
-use crate::source::{Source, to_usize};
+use crate::format::open_objects::OpenObjects;
+use crate::sample::{Kind, SampleBuffer, Value};
+use crate::source::to_usize;
 
-/// Reads the file `path`, relative to the file `shard`, into the buffer.
+/// The value of a column that has a path: the content of the file `path`, relative to object `number`.
 pub(in crate::format) fn read(
-    source: &dyn Source,
-    shard: &str,
+    objects: &OpenObjects,
+    number: usize,
     path: &str,
     follow_links: bool,
+    kind: Kind,
     place: &dyn Fn() -> Location,
     into: &mut SampleBuffer,
-) -> Result<std::ops::Range<usize>> {
+) -> Result<Value> {
+    let (source, shard) = (objects.source(), objects.name(number));
     let name = name_below(source.uri(), shard, path).ok_or_else(|| {
         let reason = format!("the image is not stored here but in '{path}', which is outside the data set");
         Error::data(place(), reason)
@@ -26,7 +30,7 @@ pub(in crate::format) fn read(
     let object = source.open(&name)?;
     let (range, room) = into.reserve(to_usize(object.size(), source.uri(), &name)?);
     object.read_at(0, room)?;
-    Ok(range)
+    Ok(placed(kind, range))
 }
 
 /// The name of `path` in the source with this root, if it is inside.

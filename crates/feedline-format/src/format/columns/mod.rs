@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 pub(super) mod expected;
+mod files;
 mod first_rows;
 mod huggingface;
 mod json;
@@ -17,6 +18,7 @@ use super::sniff::is_image;
 use crate::error::{Error, Location, Result};
 use crate::sample::{DType, FieldSpec, Kind, SampleBuffer, Value};
 
+pub(super) use files::{TableFiles, check_alike, fingerprint};
 pub(super) use first_rows::FirstRows;
 pub(super) use huggingface::{Feature, Features};
 pub(super) use values::{SCALAR, has_null_elements, placed, value};
@@ -218,14 +220,14 @@ fn fixed_lengths(data_type: &DataType) -> Vec<Option<u64>> {
 }
 
 /// Number of samples inspected to see whether a column of bytes contains images.
-const LOOKED_AT: u64 = 8;
+const EXAMINED: u64 = 8;
 
 /// Whether all inspected values, spread over `count` samples, are images.
 pub(super) fn holds_images(count: u64, read: impl Fn(u64, &mut SampleBuffer) -> Result<Value>) -> bool {
     let (mut buffer, mut seen) = (SampleBuffer::new(), false);
-    for number in 0..count.min(LOOKED_AT) {
+    for number in 0..count.min(EXAMINED) {
         buffer.reset(0);
-        let sample = (u128::from(number) * u128::from(count) / u128::from(count.min(LOOKED_AT))) as u64;
+        let sample = (u128::from(number) * u128::from(count) / u128::from(count.min(EXAMINED))) as u64;
         match read(sample, &mut buffer) {
             Ok(Value::Bytes(range)) if is_image(buffer.bytes(&range)) => seen = true,
             Ok(Value::Missing) => {}
@@ -233,15 +235,6 @@ pub(super) fn holds_images(count: u64, read: impl Fn(u64, &mut SampleBuffer) -> 
         }
     }
     seen
-}
-
-/// The first of several schemas that has other columns than the first.
-pub(super) fn different<'a>(mut schemas: impl Iterator<Item = &'a ArrowSchema>) -> Option<usize> {
-    let types = |schema: &'a ArrowSchema| {
-        schema.fields().iter().map(|f| (f.name(), f.data_type())).collect::<Vec<_>>()
-    };
-    let expected = types(schemas.next()?);
-    schemas.position(|schema| types(schema) != expected).map(|after| after + 1)
 }
 
 /// The error for a sample number that is too large.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::export::Shard;
 use super::super::whole_file::{failed, write_file};
-use super::{ConvertReport, DONE, Place, Plan, RESULT, WORK};
+use super::output::OutputFolders;
+use super::{ConvertReport, DONE, Plan, RESULT, WORK};
 use crate::error::Result;
 use crate::source::{LocalSource, Sink, Source};
 
@@ -56,22 +57,22 @@ impl Finished {
     }
 
     pub(super) fn note(
-        place: &Place<'_>,
+        output: &OutputFolders<'_>,
         destination: &Path,
         plan: Plan,
         written: &[Shard],
         report: &ConvertReport,
         path: &Path,
     ) -> Result<()> {
-        let files = if place.single_file {
-            let result = place.folder.join(RESULT);
+        let files = if output.single_file {
+            let result = output.folder.join(RESULT);
             let bytes = fs::metadata(&result).map_err(|e| failed("reading", &result, e))?.len();
             vec![(destination.file_name().unwrap_or_default().display().to_string(), bytes)]
         } else {
             // Shards may have been uploaded already; the files that the exporter wrote last are still here.
             let mut files: BTreeMap<String, u64> =
                 written.iter().map(|shard| (shard.name.clone(), shard.bytes)).collect();
-            let here = LocalSource::new(&place.folder).list("")?.entries;
+            let here = LocalSource::new(&output.folder).list("")?.entries;
             let ours = here.into_iter().filter(|e| !e.name.starts_with(WORK) && e.name != DONE);
             files.extend(ours.map(|entry| (entry.name, entry.size)));
             files.into_iter().collect()

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::super::export::exporter;
 use super::super::parts::{Progress, refuse_own_source};
-use super::{ConvertOptions, ConvertReport, PLAN, WORK, Way, object_at, refuse_foreign_objects, write_in};
+use super::output::refuse_foreign_objects;
+use super::{ConvertOptions, ConvertReport, PLAN, WORK, WriteMode, object_at, write_in};
 use crate::error::{Error, Location, Result};
 use crate::format::Format;
 use crate::source::{Destination, Sink, open_sink, staging_folder};
@@ -47,8 +48,8 @@ pub(crate) fn in_tasks(
     match destination {
         Destination::Local(path) => {
             refuse_own_source(source, path)?;
-            let way = Way { sink: None, tasks: true, task };
-            write_in(source, path, &*exporter, options.workers, progress, way)
+            let mode = WriteMode { sink: None, tasks: true, task };
+            write_in(source, path, &*exporter, options.workers, progress, mode)
         }
         Destination::Remote { uri, storage } => {
             if exporter.single_file() {
@@ -60,8 +61,8 @@ pub(crate) fn in_tasks(
             let sink = open_sink(folder, storage)?;
             let own = task.map_or("commit".to_owned(), |t| format!("task-{}-of-{}", t.number, t.count));
             let staging = staging_folder(uri)?.join(own);
-            let way = Way { sink: Some(&*sink), tasks: true, task };
-            let report = write_in(source, &staging, &*exporter, options.workers, progress, way)?;
+            let mode = WriteMode { sink: Some(&*sink), tasks: true, task };
+            let report = write_in(source, &staging, &*exporter, options.workers, progress, mode)?;
             let _ = std::fs::remove_dir_all(&staging);
             Ok(report)
         }

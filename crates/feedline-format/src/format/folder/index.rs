@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::source::{Entry, FolderVersion, Held};
+use crate::source::{Entry, FolderVersion, HeldBytes};
 
 const FILE: usize = 24;
 
@@ -55,7 +55,7 @@ pub(super) struct File<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     about: About,
-    bytes: Held,
+    bytes: HeldBytes,
     /// Offset of the files, and of their names.
     table: usize,
     names: usize,
@@ -63,7 +63,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Reads the index in `bytes`; `None` if they are not one.
-    pub(super) fn parse(bytes: Held) -> Option<Self> {
+    pub(super) fn parse(bytes: HeldBytes) -> Option<Self> {
         let json = usize::try_from(word(&bytes, 0)?).ok()?;
         let about: About = serde_json::from_slice(bytes.get(8..8usize.checked_add(json)?)?).ok()?;
         let table = (8 + json).next_multiple_of(8);
@@ -140,7 +140,7 @@ impl Builder {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         bytes.extend_from_slice(&self.files);
         bytes.extend_from_slice(&self.names);
-        Files::parse(Held::Owned(bytes.into())).expect("it was written just now")
+        Files::parse(HeldBytes::Owned(bytes.into())).expect("it was written just now")
     }
 }
 
@@ -167,14 +167,14 @@ mod tests {
         }
         let index = builder.finish(About { classes: vec!["a".to_owned()], ..About::default() });
         let bytes = index.bytes().to_vec();
-        let again = Files::parse(Held::Owned(bytes.clone().into())).unwrap();
+        let again = Files::parse(HeldBytes::Owned(bytes.clone().into())).unwrap();
         assert_eq!(again.about(), index.about());
         assert_eq!([again.get(0), again.get(1), again.get(2)], [Some(files[0]), Some(files[1]), None]);
         for at in 0..bytes.len() {
-            assert!(Files::parse(Held::Owned(bytes[..at].to_vec().into())).is_none());
+            assert!(Files::parse(HeldBytes::Owned(bytes[..at].to_vec().into())).is_none());
             let mut bad = bytes.clone();
             bad[at] ^= 0xff;
-            if let Some(index) = Files::parse(Held::Owned(bad.into())) {
+            if let Some(index) = Files::parse(HeldBytes::Owned(bad.into())) {
                 let _ = (index.get(0), index.get(1));
             }
         }

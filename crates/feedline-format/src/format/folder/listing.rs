@@ -73,8 +73,9 @@ fn walk(
     let mut found = Vec::new();
     let mut level = vec![(root.to_owned(), Vec::new())];
     while !level.is_empty() {
-        let listed =
-            parallel::collect(level.len(), |number| Ok(look(source, &level[number].0, content, known)))?;
+        let listed = parallel::collect(level.len(), |number| {
+            Ok(list_folder(source, &level[number].0, content, known))
+        })?;
         let mut next = Vec::new();
         for ((name, above), listed) in level.into_iter().zip(listed) {
             // A root that cannot be listed is the caller's mistake; below it, it is a problem to report.
@@ -109,7 +110,12 @@ fn below(folder: &str, last: &str) -> String {
 }
 
 /// One folder: from the saved index if it has not changed, otherwise listed.
-fn look(source: &dyn Source, name: &str, content: Content, known: &HashMap<&str, &Folder>) -> Result<Found> {
+fn list_folder(
+    source: &dyn Source,
+    name: &str,
+    content: Content,
+    known: &HashMap<&str, &Folder>,
+) -> Result<Found> {
     if let Some(folder) = known.get(name)
         && folder.version.changed != 0
         && source.folder_version(name) == Some(folder.version)

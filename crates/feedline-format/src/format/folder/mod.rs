@@ -28,7 +28,7 @@ const SAVED: &str = "folder-2";
 /// Smaller sets are listed faster than an index is found, checked and mapped.
 const WORTH_SAVING: u64 = 2000;
 /// Maximum number of folders to search when detecting images.
-const MAX_LOOKED_INTO: usize = 32;
+const MAX_LISTED: usize = 32;
 
 const IMAGE: usize = 0;
 
@@ -82,14 +82,14 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
 /// Detects images, audio or videos here, or in one of the first folders below.
 fn recognises(target: &Target) -> Result<Option<String>> {
     let Target::Folder(source) = target else { return Ok(None) };
-    Ok(look(&**source, "")?.map(|(_, sight)| sight))
+    Ok(detect_content(&**source, "")?.map(|(_, seen)| seen))
 }
 
 /// What the files below a folder are, and what was seen of them.
-fn look(source: &dyn Source, root: &str) -> Result<Option<(Content, String)>> {
+fn detect_content(source: &dyn Source, root: &str) -> Result<Option<(Content, String)>> {
     let mut todo = std::collections::VecDeque::from([root.to_owned()]);
     let mut other = None;
-    for _ in 0..MAX_LOOKED_INTO {
+    for _ in 0..MAX_LISTED {
         let Some(folder) = todo.pop_front() else { break };
         let mut names = match source.children(&folder) {
             Err(error) if folder == root => return Err(error),
@@ -158,7 +158,7 @@ impl Folder {
             let reason = format!("there is no folder '{root}' in {}", source.uri());
             return Err(Error::option("split", reason));
         }
-        let content = look(&*source, root)?.map_or(Content::Image, |(content, _)| content);
+        let content = detect_content(&*source, root)?.map_or(Content::Image, |(content, _)| content);
         let mut key = format!("{}\0{root}", source.uri());
         if content != Content::Image {
             key = format!("{key}\0{}", content.field().0);
@@ -233,7 +233,7 @@ fn note_splits(problems: &mut Vec<Error>, source: &dyn Source, files: &Files) {
     let classes = &files.about().classes;
     if !classes.is_empty() && classes.iter().all(|class| splits::is_well_known(class)) {
         let reason = format!("{} are taken as classes, as torchvision does", classes.join(", "));
-        let hint = format!("if they are parts of the data, say split=\"{}\"", classes[0]);
+        let hint = format!("if they are parts of the data, use split=\"{}\"", classes[0]);
         problems.push(Error::data(Location::new(source.uri()), reason).with_hint(hint));
     }
 }

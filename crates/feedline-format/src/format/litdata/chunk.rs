@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::arrow::Rows;
 use crate::error::Result;
 use crate::format::open_objects::OpenObjects;
-use crate::source::Held;
+use crate::source::HeldBytes;
 
 /// First bytes of a chunk of zstd frames.
 const FRAMED_MAGIC: &[u8; 8] = b"LDFZ01\0\0";
@@ -51,13 +51,13 @@ impl Bytes<'_> {
     }
 
     /// A range that is kept.
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         match self {
             Bytes::File { open_objects, number, .. } => {
                 open_objects.with(*number, |object| object.hold(range))?
             }
             Bytes::Memory(bytes) => {
-                Ok(Held::Owned(bytes[range.start as usize..range.end as usize].to_vec().into()))
+                Ok(HeldBytes::Owned(bytes[range.start as usize..range.end as usize].to_vec().into()))
             }
         }
     }
@@ -142,7 +142,7 @@ fn check_count(found: u32, count: u64, at: u64) -> Result<(), Wrong> {
 /// Items end to end: u32 offsets, one more than items.
 #[derive(Debug)]
 pub(super) struct Items {
-    table: Held,
+    table: HeldBytes,
     count: usize,
 }
 
@@ -189,7 +189,7 @@ impl Items {
 #[derive(Debug)]
 pub(super) struct Frames {
     /// Offsets in the inflated items, then the frames.
-    table: Held,
+    table: HeldBytes,
     count: usize,
     items_per_frame: u32,
 }

@@ -107,7 +107,7 @@ pub(super) fn cipher(source: &dyn Source, options: &ReadingOptions) -> Result<Fe
     let place = || Location::new(source.uri());
     let Some(password) = &options.password else {
         return Err(Error::data(place(), "the data set is encrypted and no password was given")
-            .with_hint("say password=... when opening it"));
+            .with_hint("give password=... when opening it"));
     };
     if let Some(fernet) = Fernet::from_key(password) {
         return Ok(fernet);

@@ -156,14 +156,6 @@ impl Exporter for LitDataExporter {
         format!("litdata 1 {}", self.chunk_bytes)
     }
 
-    fn check(&self, schema: &Schema) -> Result<()> {
-        if schema.fields.is_empty() {
-            return Err(Error::option("to", "litdata: the data set has no fields"));
-        }
-        // Samples may lack an optional field; the first that does gives an error that names it.
-        Ok(())
-    }
-
     fn shard_bytes(&self) -> u64 {
         self.chunk_bytes
     }

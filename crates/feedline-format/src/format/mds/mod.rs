@@ -26,7 +26,7 @@ use super::{Format, Probe, ReadingOptions, bounds};
 use crate::error::{Error, Location, Result};
 use crate::format::stream::unread;
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, Kind, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::{Held, Object, Source, Target, to_usize};
+use crate::source::{HeldBytes, Object, Source, Target, to_usize};
 
 pub(super) use self::write::MdsExporter;
 
@@ -98,7 +98,7 @@ fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
         if !found.is_empty() {
             let reason = format!("it has no index.json, but its splits {} do", found.join(", "));
             return Err(
-                Error::data(Location::new(source.uri()), reason).with_hint("say which with split=\"...\"")
+                Error::data(Location::new(source.uri()), reason).with_hint("choose one with split=\"...\"")
             );
         }
     }
@@ -117,7 +117,7 @@ pub(crate) struct Mds {
     groups: Vec<Group>,
     files: Vec<FileEntry>,
     open_objects: OpenObjects,
-    offsets: Vec<OnceLock<Held>>,
+    offsets: Vec<OnceLock<HeldBytes>>,
     inflated: LruCache<usize, Vec<u8>>,
     /// For each file the result of comparing its hashes; empty if that was not requested.
     verified: Vec<OnceLock<Result<()>>>,
@@ -319,7 +319,7 @@ impl Mds {
     }
 
     /// The offsets of a shard: a count, and one word more than there are samples.
-    fn offsets(&self, shard: usize) -> Result<&Held> {
+    fn offsets(&self, shard: usize) -> Result<&HeldBytes> {
         if let Some(held) = self.offsets[shard].get() {
             return Ok(held);
         }
@@ -331,7 +331,7 @@ impl Mds {
             let whole = self.inflate(file)?;
             let table = whole.get(..to_usize(length, &self.uri, &self.files[file].name)?);
             let table = table.ok_or_else(|| self.bad_file(file, "its offsets are truncated"))?;
-            Held::Owned(table.to_vec().into())
+            HeldBytes::Owned(table.to_vec().into())
         } else {
             self.verify(file)?;
             self.open_objects.with(file, |object| object.hold(0..length))??

@@ -170,6 +170,6 @@ fn remove_where(destination: &Path, unwanted: impl Fn(&str) -> bool) -> Result<(
 
 pub(super) fn refusal(destination: &Path, reason: &str) -> Error {
     Error::data(Location::new(destination.display().to_string()), format!("the folder {reason}"))
-        .with_hint("choose another destination, or say overwrite to replace it")
+        .with_hint("choose another destination, or use overwrite to replace it")
         .with_cause(DataCause::Occupied)
 }

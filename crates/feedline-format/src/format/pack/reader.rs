@@ -17,7 +17,7 @@ use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer,
     Schema, Value,
 };
-use crate::source::{Held, Object, Seen, Source, given_up, with_flag};
+use crate::source::{HeldBytes, Object, Seen, Source, given_up, with_flag};
 
 /// Number of indexes of remote parts that are read at once.
 const INDEXES_AT_ONCE: usize = 32;
@@ -53,7 +53,7 @@ struct Part {
 /// A part's index, checked and parsed.
 #[derive(Debug)]
 pub(super) struct PartIndex {
-    pub(super) bytes: Held,
+    pub(super) bytes: HeldBytes,
     pub(super) index: Index,
     /// Range of the part in which samples are stored.
     data: Range<u64>,
@@ -295,7 +295,7 @@ pub(super) fn read_manifest(source: &dyn Source) -> Result<Manifest> {
 }
 
 impl PartIndex {
-    pub(super) fn parse(bytes: Held, trailer: &Trailer, kinds: &[Kind]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: HeldBytes, trailer: &Trailer, kinds: &[Kind]) -> Result<Self, String> {
         if checksum::crc32c(&bytes) != trailer.index_crc {
             return Err("the index's checksum does not match".to_owned());
         }
@@ -630,7 +630,7 @@ mod tests {
                 digest: [0; 16],
                 index_crc: checksum::crc32c(&bytes),
             };
-            PartIndex::parse(Held::Owned(bytes.into()), &trailer, &kinds).map(drop)
+            PartIndex::parse(HeldBytes::Owned(bytes.into()), &trailer, &kinds).map(drop)
         };
         assert_eq!(refused(at::LENGTH, 4000), Ok(()));
         assert_eq!(refused(at::WIDTH, 60_000), Ok(()));

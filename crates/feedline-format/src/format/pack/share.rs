@@ -119,7 +119,7 @@ pub fn write_parts_into(
     progress: &dyn Progress,
 ) -> Result<()> {
     let own = (0..plan.parts()).filter(|part| task.writes(*part)).collect::<Vec<_>>();
-    let counts = Summed { progress, parts: own.iter().map(|_| Mutex::default()).collect() };
+    let counts = SummedProgress { progress, parts: own.iter().map(|_| Mutex::default()).collect() };
     run_parts(own.len() as u64, options.workers, |number| {
         let part = Numbered { of: &counts, number: number as usize };
         write_part_into(plan, source, options, own[number as usize], destination, &part)
@@ -127,13 +127,13 @@ pub fn write_parts_into(
 }
 
 /// Adds up the progress of several parts.
-struct Summed<'a> {
+struct SummedProgress<'a> {
     progress: &'a dyn Progress,
     parts: Vec<Mutex<(u64, u64)>>,
 }
 
 struct Numbered<'a> {
-    of: &'a Summed<'a>,
+    of: &'a SummedProgress<'a>,
     number: usize,
 }
 
@@ -206,8 +206,8 @@ fn complete(plan: &PackPlan, there: &dyn Source) -> Result<Option<Manifest>> {
     if manifest.plan == plan.id {
         return Ok(Some(manifest));
     }
-    Err(Error::data(Location::new(there.uri()), "the place holds a finished pack already")
-        .with_hint("choose another destination, or say overwrite when planning"))
+    Err(Error::data(Location::new(there.uri()), "the destination already holds a finished pack")
+        .with_hint("choose another destination, or use overwrite when planning"))
 }
 
 /// Refuses a destination without the plan: a part on a disk that the other machines do not see would be lost

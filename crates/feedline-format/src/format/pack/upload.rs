@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_uploaded_pack_equals_a_local_one() {
-        let (data, local, far, here) = (
+        let (data, local, remote, here) = (
             tempfile::tempdir().unwrap(),
             tempfile::tempdir().unwrap(),
             tempfile::tempdir().unwrap(),
@@ -144,17 +144,17 @@ mod tests {
         let options = PackOptions { part_bytes: Some(500), workers: 1, ..PackOptions::default() };
         pack(&*source, local.path(), &options, &()).unwrap();
         let staging = here.path().join("staging");
-        let sink = FolderSink::new(far.path());
+        let sink = FolderSink::new(remote.path());
         for stop in [4, 11, 28] {
             pack_and_send(&*source, &sink, &staging, &options, &StopAfter(stop)).unwrap_err();
             assert!(!sink.exists(MANIFEST_NAME).unwrap());
         }
         // A part that was truncated in transfer is uploaded again.
-        let first = far.path().join(part_name(0));
+        let first = remote.path().join(part_name(0));
         let whole = fs::read(&first).unwrap();
         fs::write(&first, &whole[..whole.len() / 2]).unwrap();
         pack_and_send(&*source, &sink, &staging, &options, &()).unwrap();
-        assert_eq!(files(far.path()), files(local.path()));
+        assert_eq!(files(remote.path()), files(local.path()));
         assert!(!staging.exists());
         // The same call again has nothing to do; other data are refused.
         pack_and_send(&*source, &sink, &staging, &options, &StopAfter(0)).unwrap();

@@ -23,7 +23,7 @@ use super::strings::{Fault, Page, Row};
 use crate::error::{Error, Location, Result};
 use crate::format::columns::{Column, Shape, placed, value};
 use crate::format::lru_cache::{ByteSize, LruCache};
-use crate::format::stream::{Remembering, Stream};
+use crate::format::stream::{ErrorRecorder, Stream};
 use crate::sample::{Kind, SampleBuffer, Value};
 use crate::source::Object;
 
@@ -152,7 +152,7 @@ impl File {
     /// Reads the footer.
     pub(super) fn open(object: &Arc<dyn Object>, place: Location, number: u32) -> Result<Self> {
         let bad = |e: ParquetError| Error::data(place.clone(), format!("not a readable Parquet file: {e}"));
-        let object = Remembering::new(object.clone());
+        let object = ErrorRecorder::new(object.clone());
         let metadata = guarded(|| {
             let footer = ParquetMetaDataReader::new().parse_and_finish(&Chunks(object.clone()))?;
             let footer = without_zero_offsets(footer)?;
@@ -476,7 +476,7 @@ impl File {
             RowSelector::skip(usize::try_from(first).map_err(|e| bad(&e))?),
             RowSelector::select(rows as usize),
         ]);
-        let object = Remembering::new(object.clone());
+        let object = ErrorRecorder::new(object.clone());
         let batch = guarded(|| {
             let object = Chunks(object.clone());
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(object, self.metadata.clone())

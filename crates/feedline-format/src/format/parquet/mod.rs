@@ -15,9 +15,9 @@ mod thrift;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::columns::{self, Column, Features, FirstRows, Shape, linked, placed, units};
+use super::columns::{self, Column, Features, FirstRows, Shape, TableFiles, linked, units};
 use super::open_objects::OpenObjects;
-use super::{Format, Probe, ReadingOptions, parallel, splits};
+use super::{Format, Probe, ReadingOptions, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{DType, Extent, FieldSet, Fingerprint, Kind, SampleBuffer, Schema, Value};
 use crate::source::{Source, Target};
@@ -107,38 +107,21 @@ pub(crate) struct Parquet {
 
 impl Parquet {
     fn open(source: Arc<dyn Source>, names: &[String], follow_links: bool) -> Result<Self> {
-        let opened = parallel::collect(names.len(), |n| {
-            let object = source.open(&names[n])?;
-            let place = Location::new(source.uri()).with_shard(&names[n]);
-            Ok((File::open(&object, place, n as u32)?, object.size(), object.version()))
-        })?;
-        let mut hasher = blake3::Hasher::new();
-        let (mut files, mut objects, mut first_rows) = (Vec::new(), Vec::new(), FirstRows::new());
-        for (name, (file, size, version)) in names.iter().zip(opened) {
-            for number in [size, version, file.rows()] {
-                hasher.update(&number.to_le_bytes());
-            }
-            let place = || Location::new(source.uri()).with_shard(name);
-            let counted = first_rows.push(file.rows());
-            counted.ok_or_else(|| Error::data(place(), "more rows than can be counted"))?;
-            objects.push((name.clone(), size, version));
-            files.push(file);
-        }
+        let opened = TableFiles::open(source, names, File::open, File::rows)?;
+        let TableFiles { files, open_objects, first_rows, identity } = opened;
         let mut open = Parquet {
             schema: Schema::default(),
             columns: Vec::new(),
             fingerprint: Fingerprint::of([]),
             problems: Vec::new(),
-            open_objects: OpenObjects::with_versions(source, objects),
+            open_objects,
             files,
             pieces: Pieces::new(),
             first_rows,
             follow_links,
         };
         open.find_fields()?;
-        let names = open.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("\0");
-        let hash = hasher.finalize();
-        open.fingerprint = Fingerprint::of([&b"parquet"[..], names.as_bytes(), &hash.as_bytes()[..]]);
+        open.fingerprint = columns::fingerprint("parquet", &open.schema, &identity);
         Ok(open)
     }
 
@@ -149,10 +132,7 @@ impl Parquet {
         let features = features.unwrap_or_default();
         let place =
             |n: usize| Location::new(self.open_objects.source().uri()).with_shard(self.open_objects.name(n));
-        if let Some(other) = columns::different(self.files.iter().map(|file| &**file.metadata.schema())) {
-            let reason = format!("its columns differ from those of {}", self.open_objects.name(0));
-            return Err(Error::data(place(other), reason).with_hint("open files of one schema at a time"));
-        }
+        columns::check_alike(&self.open_objects, self.files.iter().map(|file| &**file.metadata.schema()))?;
         let (mut columns, left_out) = columns::columns(first, &features);
         self.problems = left_out.into_iter().map(|reason| Error::data(place(0), reason)).collect();
         let written = self.files[0].written_schema();
@@ -212,15 +192,8 @@ impl Parquet {
             let path = file.read_path(object, &self.pieces, row, column)?;
             let Some(path) = path else { return Ok(Value::Missing) };
             let place = || self.locate(sample).with_field(&column.spec.name);
-            let range = linked::read(
-                &**self.open_objects.source(),
-                self.open_objects.name(number),
-                &path,
-                self.follow_links,
-                &place,
-                into,
-            )?;
-            Ok(placed(column.spec.kind, range))
+            let (objects, kind) = (&self.open_objects, column.spec.kind);
+            linked::read(objects, number, &path, self.follow_links, kind, &place, into)
         })?
     }
 

@@ -131,8 +131,8 @@ fn follow_frames(object: &dyn Object, place: &Location) -> Result<Vec<(u64, u64)
         let inside = at >= window_start && at + FRAME <= window_start + window.len() as u64;
         if !inside {
             // After a jump past the window, records are large.
-            let near = at < window_start + window.len() as u64 + WINDOW;
-            let length = if near { WINDOW } else { FRAME };
+            let nearby = at < window_start + window.len() as u64 + WINDOW;
+            let length = if nearby { WINDOW } else { FRAME };
             window.resize(length.min(object.size() - at) as usize, 0);
             object.read_at(at, &mut window)?;
             window_start = at;

@@ -150,9 +150,9 @@ fn an_index_that_does_not_match_is_reported_and_not_used() {
         [fewer, index.replace("\t40", "\t44"), "nonsense".to_owned(), index.replace("\t80", "\t1000000")]
     {
         let set = open_files(vec![("a.rec", bytes.clone()), ("a.idx", wrong.clone().into_bytes())]).unwrap();
-        let told = set.problems().iter().any(|p| p.to_string().contains("a.idx"));
+        let reported = set.problems().iter().any(|p| p.to_string().contains("a.idx"));
         let refused = set.read(1, &FieldSet::all(3), &mut SampleBuffer::new()).is_err();
-        assert!(set.len() == 3 && (told || refused), "{wrong}");
+        assert!(set.len() == 3 && (reported || refused), "{wrong}");
     }
 }
 

@@ -146,7 +146,7 @@ impl Files {
             rows[files.place(row)].push(row);
         }
         for (place, rows) in rows.into_iter().enumerate() {
-            files.look(column, rows, places.source(place), problems)?;
+            files.find_all(column, rows, places.source(place), problems)?;
         }
         files.all_known = files.seen.iter().all(|seen| seen.size < MISSING);
         Ok(files)
@@ -167,7 +167,7 @@ impl Files {
         self.seen.get(row as usize).copied().filter(|seen| seen.size < MISSING)
     }
 
-    fn look(
+    fn find_all(
         &mut self,
         column: &Column,
         rows: Vec<u64>,
@@ -175,10 +175,10 @@ impl Files {
         problems: &mut Vec<Error>,
     ) -> Result<()> {
         let names: Vec<&str> = rows.iter().map(|row| self.name(*row)).collect();
-        let found = sightings(source, &names)?;
+        let found = file_states(source, &names)?;
         let missing = found.iter().filter(|seen| **seen == FileState::Missing).count();
         if missing == rows.len() && missing > 1 {
-            return Err(none_there(column, source, names[0], missing));
+            return Err(all_missing(column, source, names[0], missing));
         }
         let gone = rows.iter().zip(&names).zip(&found).filter(|(_, seen)| **seen == FileState::Missing);
         for ((row, name), _) in gone.take(MAX_NAMED) {
@@ -227,13 +227,13 @@ fn no_such_file(source: &Arc<dyn Source>, name: &str, row: u64) -> Error {
     Error::data(place, "there is no such file; the sample cannot be read")
 }
 
-fn none_there(column: &Column, source: &Arc<dyn Source>, first: &str, count: usize) -> Error {
+fn all_missing(column: &Column, source: &Arc<dyn Source>, first: &str, count: usize) -> Error {
     let reason = format!(
         "none of the {count} files that column '{}' names is there; the first is {first}",
         column.name
     );
     Error::data(Location::new(source.uri()), reason)
-        .with_hint("paths are relative to the table's folder; say root=\"...\" if they start elsewhere")
+        .with_hint("paths are relative to the table's folder; use root=\"...\" if they start elsewhere")
 }
 
 /// Result of looking for a file.
@@ -245,7 +245,7 @@ enum FileState {
     Unknown,
 }
 
-fn sightings(source: &Arc<dyn Source>, names: &[&str]) -> Result<Vec<FileState>> {
+fn file_states(source: &Arc<dyn Source>, names: &[&str]) -> Result<Vec<FileState>> {
     if source.is_remote() && names.len() > ASKED_SINGLY {
         return Ok(listed(source, names));
     }

@@ -12,7 +12,7 @@ use crate::sample::{FieldSpec, Fingerprint, Kind, Schema};
 use crate::source::Source;
 
 /// Number of values inspected to distinguish paths from other text.
-const LOOKED_AT: usize = 100;
+const EXAMINED: usize = 100;
 /// Columns of text with these names contain class names.
 const LABELS: [&str; 9] =
     ["label", "labels", "class", "class_name", "cls", "target", "category", "label_name", "classname"];
@@ -83,7 +83,7 @@ impl TableBuilder<'_> {
             Some(kind) => *kind == Kind::Image && column.kind == Kind::Text,
             None if column.kind != Kind::Text => false,
             None => {
-                let mut some = column.texts().filter(|text| !text.is_empty()).take(LOOKED_AT).peekable();
+                let mut some = column.texts().filter(|text| !text.is_empty()).take(EXAMINED).peekable();
                 some.peek().is_some() && some.all(is_image_name)
             }
         }
@@ -92,7 +92,7 @@ impl TableBuilder<'_> {
     fn without_paths(&self, columns: &[Arc<Column>]) -> Error {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let hint = "a column of paths ends in .jpg, .png and so on in every row; \
-                    say schema={\"column\": \"image\"} if the names tell nothing";
+                    use schema={\"column\": \"image\"} if the names tell nothing";
         if columns.first().is_some_and(|column| column.rows == 0) {
             return self.wrong(format!("no row below the column names: {}", names.join(", ")));
         }
@@ -104,14 +104,14 @@ impl TableBuilder<'_> {
     fn number_labels(&self, columns: &mut [Arc<Column>], paths: &[usize]) -> Result<Option<Vec<String>>> {
         let asked = |column: &Column| self.options.schema.get(&column.name).copied();
         let text = |n: &usize| columns[*n].kind == Kind::Text && !paths.contains(n);
-        let told: Vec<usize> =
+        let given: Vec<usize> =
             (0..columns.len()).filter(text).filter(|n| asked(&columns[*n]) == Some(Kind::Int)).collect();
         let usual = || {
             let named = |n: &usize| LABELS.contains(&columns[*n].name.to_lowercase().as_str());
             let free = |n: &usize| asked(&columns[*n]).is_none();
             (0..columns.len()).filter(text).find(|n| named(n) && free(n))
         };
-        let label = match told.as_slice() {
+        let label = match given.as_slice() {
             [] => usual(),
             [only] => Some(*only),
             [first, second, ..] => {

@@ -31,7 +31,7 @@ pub(super) const PROBE: Probe = Probe { name: "table", recognises, open };
 pub(super) const FILES: Probe = Probe { name: "files", recognises: recognises_files, open: open_files };
 
 /// Number of bytes inspected to distinguish text from anything else.
-const LOOKED_AT: u64 = 4096;
+const HEAD_BYTES: u64 = 4096;
 
 /// The syntax of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
         return Ok(None);
     }
     let object = source.open(name)?;
-    let head = object.hold(0..object.size().min(LOOKED_AT))?;
+    let head = object.hold(0..object.size().min(HEAD_BYTES))?;
     Ok((!head.contains(&0)).then(|| "a table in text".to_owned()))
 }
 

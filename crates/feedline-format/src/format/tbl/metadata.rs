@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::source::Held;
+use crate::source::HeldBytes;
 
 /// Sample, length, type, padding.
 const BLOCK_HEADER: usize = 16;
@@ -11,7 +11,7 @@ const TYPE_JSON: u16 = 1;
 /// All blocks of a file.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    bytes: Held,
+    bytes: HeldBytes,
     /// Sample and range in `bytes`, sorted by sample; a later block of a sample replaces an earlier one.
     blocks: Vec<(u64, Range<usize>)>,
     /// Whether every block is JSON.
@@ -22,7 +22,7 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Parses the blocks of a file with `samples` samples.
-    pub(super) fn parse(bytes: Held, samples: u64) -> Result<Self, String> {
+    pub(super) fn parse(bytes: HeldBytes, samples: u64) -> Result<Self, String> {
         let (mut blocks, mut json, mut at) = (Vec::new(), true, 0usize);
         while at < bytes.len() {
             let bad = || format!("the metadata block at byte {at} of the metadata is damaged");

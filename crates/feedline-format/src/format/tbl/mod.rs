@@ -15,7 +15,7 @@ use crate::error::{Error, Location, Result};
 use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageEncoding, ImageMeta, Kind, SampleBuffer, Schema, Value,
 };
-use crate::source::{Held, Source, Target};
+use crate::source::{HeldBytes, Source, Target};
 
 /// How to detect and open a `.tbl`.
 pub(super) const PROBE: Probe = Probe { name: "tbl", recognises, open };
@@ -74,7 +74,7 @@ pub(crate) struct Tbl {
     uri: String,
     schema: Schema,
     fingerprint: Fingerprint,
-    entries: Held,
+    entries: HeldBytes,
     checksums: bool,
     metadata: Metadata,
     open_objects: OpenObjects,

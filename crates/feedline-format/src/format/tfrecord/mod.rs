@@ -24,7 +24,7 @@ use super::saved_index::SavedIndex;
 use super::{Format, Probe, ReadingOptions, folder, parallel, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, Fingerprint, MAX_FIELDS, SampleBuffer, Schema};
-use crate::source::{Held, Object, Source, Target, to_usize};
+use crate::source::{HeldBytes, Object, Source, Target, to_usize};
 pub(super) use examples::{Examples, Refused};
 use inflate::Storage;
 use schema::{Column, Survey};
@@ -107,7 +107,7 @@ struct File {
 /// Offsets of the records of all files, 8 bytes each, in a saved index or in memory.
 #[derive(Debug)]
 struct Starts {
-    bytes: Held,
+    bytes: HeldBytes,
     from: usize,
     count: u64,
 }
@@ -328,7 +328,7 @@ fn key_of(uri: &str, names: &[String], sizes: &[(u64, u64)]) -> blake3::Hash {
 }
 
 /// Parses a saved index, if it is one for this many files.
-fn parse_saved(held: Held, files: usize) -> Option<(Saved, Starts)> {
+fn parse_saved(held: HeldBytes, files: usize) -> Option<(Saved, Starts)> {
     let length = usize::try_from(u64::from_le_bytes(held.get(..8)?.try_into().ok()?)).ok()?;
     let from = length.checked_add(8)?;
     let saved: Saved = serde_json::from_slice(held.get(8..from)?).ok()?;
@@ -346,7 +346,7 @@ fn scan_all(source: &dyn Source, names: &[String]) -> Result<(Saved, Starts)> {
         files.push(file);
         bytes.extend(starts.iter().flat_map(|start| start.to_le_bytes()));
     }
-    Ok((Saved { files, columns: None }, Starts { bytes: Held::Owned(bytes.into()), from: 0, count }))
+    Ok((Saved { files, columns: None }, Starts { bytes: HeldBytes::Owned(bytes.into()), from: 0, count }))
 }
 
 fn scan(source: &dyn Source, name: &str) -> Result<(SavedFile, Vec<u64>)> {

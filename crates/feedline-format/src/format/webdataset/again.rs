@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::index::{MEMBER, SAMPLE};
 
 /// The tables of an index, with runs joined.
-pub(super) struct Joined {
+pub(super) struct JoinedTables {
     pub(super) samples: Vec<u8>,
     pub(super) members: Vec<u8>,
     pub(super) keys: Vec<u8>,
@@ -52,7 +52,7 @@ pub(super) fn places(samples: &[u8], members: &[u8], keys: &[u8]) -> HashMap<(Ve
 }
 
 /// Joins the runs; `None` if no key occurs twice.
-pub(super) fn join(samples: &[u8], members: &[u8], keys: &[u8]) -> Option<Joined> {
+pub(super) fn join(samples: &[u8], members: &[u8], keys: &[u8]) -> Option<JoinedTables> {
     // Most shards are sorted by key: then comparing neighbours is enough.
     let all = || runs(samples, members, keys).map(|(key, _)| key);
     if all().zip(all().skip(1)).all(|(one, next)| one < next) {
@@ -78,7 +78,7 @@ pub(super) fn join(samples: &[u8], members: &[u8], keys: &[u8]) -> Option<Joined
         return None;
     }
     let (samples, members, keys) = tables(&found);
-    Some(Joined { samples, members, keys, runs: joined, repeated })
+    Some(JoinedTables { samples, members, keys, runs: joined, repeated })
 }
 
 fn shares_suffix(there: &[&[u8]], entries: &[u8]) -> bool {

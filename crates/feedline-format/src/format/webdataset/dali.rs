@@ -7,7 +7,7 @@
 //! is reported and not used. Version 1.1 has no names, and so no keys: the headers must be read, and the index is
 //! ignored.
 
-use super::index::{Grouping, Taken};
+use super::index::{Grouping, MemberUse};
 use super::names::{is_meta, split_name};
 use super::tar::{Member, TarReader, Window};
 use crate::error::{Error, Location};
@@ -70,7 +70,7 @@ fn take(text: &str, tar: &dyn Object) -> Result<Grouping, String> {
             number += 1;
             let end = listed.offset.checked_add(listed.size).filter(|end| *end <= tar.size());
             position = end.ok_or("a member reaches past the end")?.next_multiple_of(BLOCK);
-            if grouping.add(listed.name, listed.offset, listed.size)? == Taken::Skipped {
+            if grouping.add(listed.name, listed.offset, listed.size)? == MemberUse::Skipped {
                 return Err(format!("'{}' belongs to no sample", listed.name));
             }
         }

@@ -19,7 +19,7 @@ use super::again;
 use super::names::{Content, integer, is_meta, split_name};
 use super::packing::{Packing, Restart};
 use crate::sample::MAX_FIELDS;
-use crate::source::Held;
+use crate::source::HeldBytes;
 
 pub(super) const SAMPLE: usize = 8;
 pub(super) const MEMBER: usize = 16;
@@ -102,7 +102,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone)]
 pub(super) struct ShardIndex {
     about: About,
-    bytes: Held,
+    bytes: HeldBytes,
     /// All of the index, then the offsets of its parts.
     section: Range<usize>,
     samples: usize,
@@ -112,7 +112,7 @@ pub(super) struct ShardIndex {
 
 impl ShardIndex {
     /// Reads the index in `bytes`, which begin at a multiple of 8; `None` if they are not one.
-    pub(super) fn parse(bytes: Held, start: usize, length: usize) -> Option<Self> {
+    pub(super) fn parse(bytes: HeldBytes, start: usize, length: usize) -> Option<Self> {
         let section = bytes.get(start..start.checked_add(length)?)?;
         let json = usize::try_from(word(section, 0)?).ok()?;
         let about: About = serde_json::from_slice(section.get(8..8usize.checked_add(json)?)?).ok()?;
@@ -227,7 +227,7 @@ pub(super) struct Grouping {
 
 /// What a member was taken as.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum MemberUse {
     /// Not part of any sample.
     Skipped,
     Stored,
@@ -237,13 +237,13 @@ pub(super) enum Taken {
 
 impl Grouping {
     /// Adds the next member. The error is a reason.
-    pub(super) fn add(&mut self, name: &str, offset: u64, length: u64) -> Result<Taken, Refused> {
+    pub(super) fn add(&mut self, name: &str, offset: u64, length: u64) -> Result<MemberUse, Refused> {
         if is_meta(name) {
-            return Ok(Taken::Skipped);
+            return Ok(MemberUse::Skipped);
         }
         let Some((key, suffix)) = split_name(name) else {
             self.skip_member(name);
-            return Ok(Taken::Skipped);
+            return Ok(MemberUse::Skipped);
         };
         if offset >= MAX_OFFSET {
             return Err(Refused::Other("a shard of more than 256 TiB".to_owned()));
@@ -251,7 +251,7 @@ impl Grouping {
         let number = self.number(suffix)?;
         self.store(name, key, number, (offset << 16, length))?;
         let integer = self.contents[usize::from(number)] == (Content::Int, false) && length <= MAX_DIGITS;
-        Ok(if integer { Taken::Integer } else { Taken::Stored })
+        Ok(if integer { MemberUse::Integer } else { MemberUse::Stored })
     }
 
     /// Adds another name for an earlier member. If that member does not exist, the link is skipped and counted.
@@ -416,7 +416,7 @@ impl Grouping {
         }
         bytes.resize(padded(bytes.len()), 0);
         let length = bytes.len();
-        ShardIndex::parse(Held::Owned(bytes.into()), 0, length).expect("it was written just now")
+        ShardIndex::parse(HeldBytes::Owned(bytes.into()), 0, length).expect("it was written just now")
     }
 }
 
@@ -434,7 +434,7 @@ pub(super) fn join(shards: &[&ShardIndex]) -> Vec<u8> {
 }
 
 /// The inverse of `join`; `None` if the bytes are not such a file.
-pub(super) fn split(bytes: &Held) -> Option<Vec<ShardIndex>> {
+pub(super) fn split(bytes: &HeldBytes) -> Option<Vec<ShardIndex>> {
     let count = usize::try_from(word(bytes, 0)?).ok()?;
     let mut start = count.checked_add(1)?.checked_mul(8).filter(|end| *end <= bytes.len())?;
     let mut shards = Vec::with_capacity(count);
@@ -452,11 +452,11 @@ mod tests {
 
     fn example() -> ShardIndex {
         let mut grouping = Grouping::default();
-        assert_eq!(grouping.add("a/k1.JPG", 512, 100).unwrap(), Taken::Stored);
-        assert_eq!(grouping.add("a/k1.cls", 1536, 2).unwrap(), Taken::Integer);
+        assert_eq!(grouping.add("a/k1.JPG", 512, 100).unwrap(), MemberUse::Stored);
+        assert_eq!(grouping.add("a/k1.cls", 1536, 2).unwrap(), MemberUse::Integer);
         grouping.value(b"-7");
-        assert_eq!(grouping.add("__meta__", 2560, 2).unwrap(), Taken::Skipped);
-        assert_eq!(grouping.add("k2.cls", 3584, 2).unwrap(), Taken::Integer);
+        assert_eq!(grouping.add("__meta__", 2560, 2).unwrap(), MemberUse::Skipped);
+        assert_eq!(grouping.add("k2.cls", 3584, 2).unwrap(), MemberUse::Integer);
         grouping.value(b"no");
         assert!(grouping.add("k2.CLS", 4608, 2).unwrap_err().to_string().contains("twice"));
         grouping.finish(About::new(9, 3), None)
@@ -482,7 +482,7 @@ mod tests {
     fn an_index_round_trips_through_a_file() {
         let index = example();
         check(&index);
-        let file = Held::Owned(join(&[&index, &index]).into());
+        let file = HeldBytes::Owned(join(&[&index, &index]).into());
         let shards = split(&file).unwrap();
         assert_eq!(shards.len(), 2);
         shards.iter().for_each(check);
@@ -493,12 +493,12 @@ mod tests {
     fn damaged_index_files_are_ignored_and_never_panic() {
         let file = join(&[&example()]);
         for length in 0..file.len() {
-            assert!(split(&Held::Owned(file[..length].to_vec().into())).is_none(), "{length}");
+            assert!(split(&HeldBytes::Owned(file[..length].to_vec().into())).is_none(), "{length}");
         }
         for at in 0..file.len() {
             let mut bytes = file.clone();
             bytes[at] ^= 0xff;
-            for index in split(&Held::Owned(bytes.into())).into_iter().flatten() {
+            for index in split(&HeldBytes::Owned(bytes.into())).into_iter().flatten() {
                 for sample in 0..index.len().min(10) {
                     let _ = (index.key(sample), index.members(sample).count());
                 }

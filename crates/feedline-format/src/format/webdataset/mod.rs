@@ -41,7 +41,7 @@ pub(super) use write::WebDatasetExporter;
 pub(super) const PROBE: Probe = Probe { name: "webdataset", recognises, open };
 
 /// Maximum number of sub-folders to search if a folder itself contains no tar.
-const MAX_LOOKED_INTO: usize = 8;
+const MAX_LISTED: usize = 8;
 
 fn recognises(target: &Target) -> Result<Option<String>> {
     match target {
@@ -93,7 +93,7 @@ fn folders_with_tars(source: &dyn Source, names: &[String]) -> Result<Vec<String
     let mut folders: Vec<&String> = names.iter().filter(|n| n.ends_with('/')).collect();
     folders.sort();
     let mut found = Vec::new();
-    for folder in folders.into_iter().take(MAX_LOOKED_INTO) {
+    for folder in folders.into_iter().take(MAX_LISTED) {
         if source.children(folder.trim_end_matches('/'))?.iter().any(|n| is_tar_name(n)) {
             found.push(folder.clone());
         }
@@ -173,7 +173,7 @@ fn no_tars(source: &dyn Source, split: Option<&str>, children: &[String]) -> Err
             let reason = format!("no tar file in this folder, but in {}", folders.join(", "));
             let first = folders[0].trim_end_matches('/');
             Error::data(place, reason)
-                .with_hint(format!("say split=\"{first}\", or open {}/{first}", source.uri()))
+                .with_hint(format!("use split=\"{first}\", or open {}/{first}", source.uri()))
         }
         (Some(split), _) => Error::data(place.with_shard(split), "no tar file in this folder"),
         _ => Error::data(place, "no tar file in this folder"),

@@ -306,7 +306,7 @@ impl Stream {
 }
 
 impl TarBytes for Stream {
-    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
+    fn peek(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
         self.pass(offset).map_err(|e| self.damaged(&e))?;
         if self.start() != offset {
             return Ok(&[]);

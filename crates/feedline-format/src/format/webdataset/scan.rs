@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::parallel;
 use super::dali;
-use super::index::{About, Grouping, Refused, ShardIndex, Taken};
+use super::index::{About, Grouping, MemberUse, Refused, ShardIndex};
 use super::packing::{Packing, Restart, Stream, Unpacker};
 use super::tar::{TarBytes, TarFault, TarReader, Window};
 use crate::error::{Error, Location, Result};
@@ -99,7 +99,7 @@ fn walk<B: TarBytes>(tar: &mut TarReader<B>) -> Result<Grouping, TarFault> {
             continue;
         }
         let taken = grouping.add(&member.name, member.data.start, length).map_err(wrong)?;
-        if taken == Taken::Integer {
+        if taken == MemberUse::Integer {
             let bytes = tar.peek(&member, length as usize)?;
             if bytes.len() as u64 == length {
                 grouping.value(bytes);

@@ -8,12 +8,12 @@ use crate::source::Object;
 const BLOCK: u64 = 512;
 /// Bytes read at once: `most` for many small members in a row, `least` after a jump; in between it grows fourfold
 /// with every read. Members larger than `skip_over` are skipped without reading them.
-const NEAR: Reach = Reach { least: 1024, most: 256 * 1024, skip_over: 32 * 1024 };
+const FAST_STORAGE: Reach = Reach { least: 1024, most: 256 * 1024, skip_over: 32 * 1024 };
 /// The same for objects that answer slowly (a bucket takes tens of milliseconds per request, in which megabytes
 /// arrive).
-const DISTANT: Reach = Reach { least: 256 * 1024, most: 8 << 20, skip_over: 2 << 20 };
+const SLOW_STORAGE: Reach = Reach { least: 256 * 1024, most: 8 << 20, skip_over: 2 << 20 };
 /// A slower answer comes from a remote source. A disk that has to move its head is faster.
-const FAR: Duration = Duration::from_millis(15);
+const SLOW_READ: Duration = Duration::from_millis(15);
 /// Maximum length of a name or PAX record list; GNU tar and libarchive never write more.
 const MAX_EXTENSION: u64 = 1 << 20;
 /// Zeros after an end mark are checked in pieces of this size.
@@ -53,15 +53,15 @@ fn fault(offset: u64, reason: impl Into<String>) -> TarFault {
 /// The source of a tar's bytes. Offsets of successive calls only increase.
 pub(super) trait TarBytes {
     /// The bytes at `offset`: `length` of them, or fewer if the tar ends there.
-    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String>;
+    fn peek(&mut self, offset: u64, length: usize) -> Result<&[u8], String>;
 
     /// Whether there are bytes up to `end`. Bytes before `end` are not requested again.
     fn reaches(&mut self, end: u64) -> Result<bool, String>;
 }
 
 impl<B: TarBytes> TarBytes for &mut B {
-    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
-        (**self).look(offset, length)
+    fn peek(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
+        (**self).peek(offset, length)
     }
 
     fn reaches(&mut self, end: u64) -> Result<bool, String> {
@@ -180,7 +180,7 @@ impl<B: TarBytes> TarReader<B> {
 
     /// The first bytes of the member that [`next_member`](Self::next_member) just returned.
     pub(super) fn peek(&mut self, member: &Member, length: usize) -> Result<&[u8], TarFault> {
-        self.bytes.look(member.data.start, length).map_err(|reason| fault(member.data.start, reason))
+        self.bytes.peek(member.data.start, length).map_err(|reason| fault(member.data.start, reason))
     }
 
     /// Returns the source of the bytes.
@@ -202,7 +202,7 @@ impl<B: TarBytes> TarReader<B> {
         if length > MAX_EXTENSION {
             return Err(fault(data.start, format!("an extended header of {length} bytes")));
         }
-        let found = self.bytes.look(data.start, length as usize).map_err(|r| fault(data.start, r))?;
+        let found = self.bytes.peek(data.start, length as usize).map_err(|r| fault(data.start, r))?;
         if found.len() as u64 != length {
             return Err(fault(data.start, "truncated: the file ends inside an extended header"));
         }
@@ -212,14 +212,14 @@ impl<B: TarBytes> TarReader<B> {
     /// The header at the current position; `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<TarHeader>, TarFault> {
         let mut at = self.position;
-        let mut block = self.bytes.look(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
+        let mut block = self.bytes.peek(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
         if block.len() == BLOCK as usize && is_zero(block) {
             let Some(next) = self.after_end(at)? else {
                 self.done = true;
                 return Ok(None);
             };
             at = next;
-            block = self.bytes.look(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
+            block = self.bytes.peek(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
         }
         if block.is_empty() {
             self.unterminated = true;
@@ -238,7 +238,7 @@ impl<B: TarBytes> TarReader<B> {
     /// The offset of another tar after the zeros that begin at `at` (`cat a.tar b.tar`), if there is one.
     fn after_end(&mut self, mut at: u64) -> Result<Option<u64>, TarFault> {
         loop {
-            let piece = self.bytes.look(at, ZEROS).map_err(|reason| fault(at, reason))?;
+            let piece = self.bytes.peek(at, ZEROS).map_err(|reason| fault(at, reason))?;
             if piece.is_empty() {
                 return Ok(None);
             }
@@ -248,7 +248,7 @@ impl<B: TarBytes> TarReader<B> {
             }
             at += piece.len() as u64;
         }
-        let block = self.bytes.look(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
+        let block = self.bytes.peek(at, BLOCK as usize).map_err(|reason| fault(at, reason))?;
         if !is_header(block) {
             self.trailing = Some(at);
             return Ok(None);
@@ -276,31 +276,31 @@ pub(super) struct Window<'a> {
     start: u64,
     /// Size of the last read.
     ahead: u64,
-    far: bool,
+    is_slow: bool,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn new(object: &'a dyn Object) -> Self {
-        Window { object, bytes: Vec::new(), start: 0, ahead: NEAR.most, far: false }
+        Window { object, bytes: Vec::new(), start: 0, ahead: FAST_STORAGE.most, is_slow: false }
     }
 
     fn fill(&mut self, offset: u64, length: u64) -> Result<(), String> {
-        let reach = if self.far { DISTANT } else { NEAR };
+        let reach = if self.is_slow { SLOW_STORAGE } else { FAST_STORAGE };
         // After a jump past the window, members are large, and reading ahead would read all of them.
-        let near = offset < self.start + self.bytes.len() as u64 + reach.skip_over;
-        self.ahead = if near { (self.ahead * 4).clamp(reach.least, reach.most) } else { reach.least };
+        let nearby = offset < self.start + self.bytes.len() as u64 + reach.skip_over;
+        self.ahead = if nearby { (self.ahead * 4).clamp(reach.least, reach.most) } else { reach.least };
         let size = self.ahead.max(length).min(self.object.size() - offset);
         self.bytes.resize(size as usize, 0);
         self.start = offset;
         let begun = Instant::now();
         let read = self.object.read_at(offset, &mut self.bytes).map_err(|e| e.to_string());
-        self.far |= begun.elapsed() > FAR;
+        self.is_slow |= begun.elapsed() > SLOW_READ;
         read
     }
 }
 
 impl TarBytes for Window<'_> {
-    fn look(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
+    fn peek(&mut self, offset: u64, length: usize) -> Result<&[u8], String> {
         let length = (length as u64).min(self.object.size().saturating_sub(offset));
         if length == 0 {
             return Ok(&[]);

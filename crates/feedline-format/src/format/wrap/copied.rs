@@ -1,14 +1,12 @@
 //! A data set that is being copied to a local pack: samples are read from the pack once it is complete.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Location, Result};
+use crate::error::{Location, Result};
 use crate::format::{Extents, Format, Index};
 use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::{Seen, Source};
 
 /// The local copy of a data set: empty until it is complete.
 pub type LocalCopy = Arc<OnceLock<Arc<dyn Format>>>;
@@ -46,9 +44,7 @@ impl std::fmt::Debug for Copied {
 }
 
 impl Format for Copied {
-    fn name(&self) -> &'static str {
-        self.source.name()
-    }
+    forward_description!(source);
 
     fn len(&self) -> u64 {
         self.source.len()
@@ -64,14 +60,6 @@ impl Format for Copied {
 
     fn fingerprint(&self) -> Fingerprint {
         self.source.fingerprint()
-    }
-
-    fn problems(&self) -> &[Error] {
-        self.source.problems()
-    }
-
-    fn warnings(&self) -> &[Error] {
-        self.source.warnings()
     }
 
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
@@ -122,17 +110,7 @@ impl Index for Copied {
 /// The objects are always the source's, so that a plan made before the copy was complete stays valid. After that
 /// nothing is planned, because the copy is local.
 impl Extents for Copied {
-    fn object_count(&self) -> u32 {
-        self.source.object_count()
-    }
-
-    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        self.source.object(number)
-    }
-
-    fn seen(&self, number: u32) -> Option<Seen> {
-        self.source.seen(number)
-    }
+    forward_objects!(source);
 
     fn is_remote(&self) -> bool {
         self.nearest().is_remote()

@@ -1,18 +1,16 @@
 //! Other numbers for the same classes, so that several sets can share one list of names.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Error, Location, Result};
+use crate::error::{Location, Result};
 use crate::format::{Extents, Format, Index};
 use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema, Value};
-use crate::source::{Seen, Source};
 
 /// A set whose classes have other numbers.
 #[derive(Debug)]
 pub struct Relabelled {
-    behind: Arc<dyn Format>,
+    inner: Arc<dyn Format>,
     schema: Schema,
     /// The field with the class, and the new number of each class.
     field: usize,
@@ -20,10 +18,10 @@ pub struct Relabelled {
 }
 
 impl Relabelled {
-    /// Replaces class `n` in `field` of `behind` by `numbers[n]` of `classes`.
-    pub fn new(behind: Arc<dyn Format>, field: usize, numbers: Vec<i64>, classes: &[String]) -> Self {
-        let schema = Schema { classes: Some(classes.to_vec()), ..behind.schema().clone() };
-        Relabelled { behind, schema, field, numbers }
+    /// Replaces class `n` in `field` of `inner` by `numbers[n]` of `classes`.
+    pub fn new(inner: Arc<dyn Format>, field: usize, numbers: Vec<i64>, classes: &[String]) -> Self {
+        let schema = Schema { classes: Some(classes.to_vec()), ..inner.schema().clone() };
+        Relabelled { inner, schema, field, numbers }
     }
 
     /// Numbers without a name stay as they are: -1 for "unknown", for example.
@@ -33,12 +31,10 @@ impl Relabelled {
 }
 
 impl Format for Relabelled {
-    fn name(&self) -> &'static str {
-        self.behind.name()
-    }
+    forward_description!(inner);
 
     fn len(&self) -> u64 {
-        self.behind.len()
+        self.inner.len()
     }
 
     fn is_empty(&self) -> bool {
@@ -51,19 +47,11 @@ impl Format for Relabelled {
 
     fn fingerprint(&self) -> Fingerprint {
         let numbers: Vec<u8> = self.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        Fingerprint::of([&b"relabelled"[..], &self.behind.fingerprint().0, &numbers])
-    }
-
-    fn problems(&self) -> &[Error] {
-        self.behind.problems()
-    }
-
-    fn warnings(&self) -> &[Error] {
-        self.behind.warnings()
+        Fingerprint::of([&b"relabelled"[..], &self.inner.fingerprint().0, &numbers])
     }
 
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
-        self.behind.read(sample, fields, into)?;
+        self.inner.read(sample, fields, into)?;
         if let Value::Int(old) = *into.value(self.field) {
             into.set(self.field, Value::Int(self.number(old)));
         }
@@ -71,71 +59,61 @@ impl Format for Relabelled {
     }
 
     fn locate(&self, sample: u64) -> Location {
-        self.behind.locate(sample)
+        self.inner.locate(sample)
     }
 }
 
 impl Index for Relabelled {
     fn knows_byte_lengths(&self, field: usize) -> bool {
-        self.behind.knows_byte_lengths(field)
+        self.inner.knows_byte_lengths(field)
     }
 
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
-        self.behind.byte_length(sample, field)
+        self.inner.byte_length(sample, field)
     }
 
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
-        self.behind.read_bytes(sample, field, into)
+        self.inner.read_bytes(sample, field, into)
     }
 
     fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
-        self.behind.stored_at(sample, field)
+        self.inner.stored_at(sample, field)
     }
 
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
-        self.behind.image_meta(sample, field)
+        self.inner.image_meta(sample, field)
     }
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
-        let old = self.behind.int_value(sample, field)?;
+        let old = self.inner.int_value(sample, field)?;
         Some(if field == self.field { self.number(old) } else { old })
     }
 
     fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
-        self.behind.array_length(sample, field)
+        self.inner.array_length(sample, field)
     }
 
     fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
-        self.behind.read_elements(sample, field, first, into)
+        self.inner.read_elements(sample, field, first, into)
     }
 }
 
 impl Extents for Relabelled {
     fn prepare(&self, samples: &[u64]) {
-        self.behind.prepare(samples);
+        self.inner.prepare(samples);
     }
 
     fn is_remote(&self) -> bool {
-        self.behind.is_remote()
+        self.inner.is_remote()
     }
 
-    fn object_count(&self) -> u32 {
-        self.behind.object_count()
-    }
-
-    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        self.behind.object(number)
-    }
-
-    fn seen(&self, number: u32) -> Option<Seen> {
-        self.behind.seen(number)
-    }
+    forward_objects!(inner);
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
-        self.behind.extents(sample, fields, out);
+        self.inner.extents(sample, fields, out);
     }
 
     fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
-        self.behind.element_extents(sample, field, elements, out);
+        self.inner.element_extents(sample, field, elements, out);
     }
 }

@@ -1,27 +1,25 @@
 //! A selection of samples.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Location, Result};
 use crate::format::{Extents, Format, Index};
 use crate::sample::{DType, Extent, FieldSet, Fingerprint, ImageMeta, SampleBuffer, Schema};
-use crate::source::{Seen, Source};
 
 /// Some samples of a set, in a given order; a sample may occur more than once.
 #[derive(Debug)]
 pub struct Selected {
-    behind: Arc<dyn Format>,
+    inner: Arc<dyn Format>,
     indices: Arc<[u64]>,
     fingerprint: Fingerprint,
 }
 
 impl Selected {
     /// The samples at `indices`; an error names the first that is out of range.
-    pub fn new(behind: Arc<dyn Format>, indices: Arc<[u64]>) -> Result<Self> {
-        if let Some(bad) = indices.iter().find(|i| **i >= behind.len()) {
-            let reason = format!("index {bad} is out of range: the data set has {} samples", behind.len());
+    pub fn new(inner: Arc<dyn Format>, indices: Arc<[u64]>) -> Result<Self> {
+        if let Some(bad) = indices.iter().find(|i| **i >= inner.len()) {
+            let reason = format!("index {bad} is out of range: the data set has {} samples", inner.len());
             return Err(Error::option("indices", reason));
         }
         let mut hasher = blake3::Hasher::new();
@@ -29,8 +27,8 @@ impl Selected {
             hasher.update(&index.to_le_bytes());
         }
         let hash = hasher.finalize();
-        let fingerprint = Fingerprint::of([&b"select"[..], &behind.fingerprint().0, &hash.as_bytes()[..]]);
-        Ok(Selected { behind, indices, fingerprint })
+        let fingerprint = Fingerprint::of([&b"select"[..], &inner.fingerprint().0, &hash.as_bytes()[..]]);
+        Ok(Selected { inner, indices, fingerprint })
     }
 
     fn index(&self, sample: u64) -> Result<u64> {
@@ -43,9 +41,7 @@ impl Selected {
 }
 
 impl Format for Selected {
-    fn name(&self) -> &'static str {
-        self.behind.name()
-    }
+    forward_description!(inner);
 
     fn len(&self) -> u64 {
         self.indices.len() as u64
@@ -56,61 +52,53 @@ impl Format for Selected {
     }
 
     fn schema(&self) -> &Schema {
-        self.behind.schema()
+        self.inner.schema()
     }
 
     fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    fn problems(&self) -> &[Error] {
-        self.behind.problems()
-    }
-
-    fn warnings(&self) -> &[Error] {
-        self.behind.warnings()
-    }
-
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
-        self.behind.read(self.index(sample)?, fields, into)
+        self.inner.read(self.index(sample)?, fields, into)
     }
 
     fn locate(&self, sample: u64) -> Location {
-        self.index(sample).map(|i| self.behind.locate(i)).unwrap_or_default()
+        self.index(sample).map(|i| self.inner.locate(i)).unwrap_or_default()
     }
 }
 
 impl Index for Selected {
     fn knows_byte_lengths(&self, field: usize) -> bool {
-        self.behind.knows_byte_lengths(field)
+        self.inner.knows_byte_lengths(field)
     }
 
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
-        self.behind.byte_length(self.index(sample).ok()?, field)
+        self.inner.byte_length(self.index(sample).ok()?, field)
     }
 
     fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
-        self.behind.read_bytes(self.index(sample)?, field, into)
+        self.inner.read_bytes(self.index(sample)?, field, into)
     }
 
     fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
-        self.behind.stored_at(self.index(sample)?, field)
+        self.inner.stored_at(self.index(sample)?, field)
     }
 
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
-        self.behind.image_meta(self.index(sample).ok()?, field)
+        self.inner.image_meta(self.index(sample).ok()?, field)
     }
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {
-        self.behind.int_value(self.index(sample).ok()?, field)
+        self.inner.int_value(self.index(sample).ok()?, field)
     }
 
     fn array_length(&self, sample: u64, field: usize) -> Option<(DType, u64)> {
-        self.behind.array_length(self.index(sample).ok()?, field)
+        self.inner.array_length(self.index(sample).ok()?, field)
     }
 
     fn read_elements(&self, sample: u64, field: usize, first: u64, into: &mut [u8]) -> Result<()> {
-        self.behind.read_elements(self.index(sample)?, field, first, into)
+        self.inner.read_elements(self.index(sample)?, field, first, into)
     }
 }
 
@@ -118,34 +106,24 @@ impl Extents for Selected {
     fn prepare(&self, samples: &[u64]) {
         let chosen: Vec<u64> =
             samples.iter().filter_map(|at| self.indices.get(*at as usize).copied()).collect();
-        self.behind.prepare(&chosen);
+        self.inner.prepare(&chosen);
     }
 
     fn is_remote(&self) -> bool {
-        self.behind.is_remote()
+        self.inner.is_remote()
     }
 
-    fn object_count(&self) -> u32 {
-        self.behind.object_count()
-    }
-
-    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        self.behind.object(number)
-    }
-
-    fn seen(&self, number: u32) -> Option<Seen> {
-        self.behind.seen(number)
-    }
+    forward_objects!(inner);
 
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         if let Ok(index) = self.index(sample) {
-            self.behind.extents(index, fields, out);
+            self.inner.extents(index, fields, out);
         }
     }
 
     fn element_extents(&self, sample: u64, field: usize, elements: Range<u64>, out: &mut Vec<Extent>) {
         if let Ok(index) = self.index(sample) {
-            self.behind.element_extents(index, field, elements, out);
+            self.inner.element_extents(index, field, elements, out);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Windows of a fixed length over the arrays of one field: samples of a language model.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::format::{Extents, Format, Index};
 use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageMeta, MAX_DIMENSIONS, SampleBuffer, Schema, Value,
 };
-use crate::source::{Seen, Source, check_wanted};
+use crate::source::check_wanted;
 
 /// Which windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct Windows {
 /// Windows over a field with one-dimensional arrays. A sample is a window; it has this field alone.
 #[derive(Debug)]
 pub struct Windowed {
-    behind: Arc<dyn Format>,
+    inner: Arc<dyn Format>,
     field: usize,
     dtype: DType,
     windows: Windows,
@@ -45,12 +44,12 @@ thread_local! {
 }
 
 impl Windowed {
-    /// Windows over the arrays in `field` of `behind`. Reads every array once if their lengths are not known.
-    pub fn new(behind: Arc<dyn Format>, field: usize, windows: Windows) -> Result<Self> {
+    /// Windows over the arrays in `field` of `inner`. Reads every array once if their lengths are not known.
+    pub fn new(inner: Arc<dyn Format>, field: usize, windows: Windows) -> Result<Self> {
         if windows.length == 0 || windows.stride == 0 {
             return Err(Error::option("transforms", "a window and its stride have at least one token"));
         }
-        let (dtype, ends) = lengths(&*behind, field)?;
+        let (dtype, ends) = lengths(&*inner, field)?;
         let total = ends.last().copied().unwrap_or(0);
         let fitting = |tokens: u64| match tokens.checked_sub(windows.length) {
             None => 0,
@@ -73,9 +72,9 @@ impl Windowed {
             let reason = format!("a window takes {} tokens, but there are {total}{one}", windows.length);
             return Err(Error::option("transforms", reason));
         }
-        let name = &behind.schema().fields[field].name;
+        let name = &inner.schema().fields[field].name;
         let schema = Schema { fields: vec![FieldSpec::new(name, Kind::Array)], classes: None };
-        Ok(Windowed { behind, field, dtype, windows, ends, window_ends, count, schema })
+        Ok(Windowed { inner, field, dtype, windows, ends, window_ends, count, schema })
     }
 
     /// Number of elements in all arrays.
@@ -112,19 +111,19 @@ impl Windowed {
 
     /// Fills `room` with elements of an array.
     fn read_part(&self, array: u64, elements: &Range<u64>, room: &mut [u8]) -> Result<()> {
-        if self.behind.array_length(array, self.field).is_some() {
-            return self.behind.read_elements(array, self.field, elements.start, room);
+        if self.inner.array_length(array, self.field).is_some() {
+            return self.inner.read_elements(array, self.field, elements.start, room);
         }
         WHOLE.with_borrow_mut(|buffer| {
-            let only = FieldSet::only(self.behind.schema().fields.len(), [self.field]);
-            self.behind.read(array, &only, buffer)?;
+            let only = FieldSet::only(self.inner.schema().fields.len(), [self.field]);
+            self.inner.read(array, &only, buffer)?;
             let size = self.dtype.size() as u64;
             let bytes = match buffer.value(self.field) {
                 Value::Array { dtype, bytes, .. } if *dtype == self.dtype => buffer.bytes(bytes),
-                _ => return Err(Error::data(self.behind.locate(array), "the array's type has changed")),
+                _ => return Err(Error::data(self.inner.locate(array), "the array's type has changed")),
             };
             let found = bytes.get((elements.start * size) as usize..(elements.end * size) as usize);
-            let changed = || Error::data(self.behind.locate(array), "the array has become shorter");
+            let changed = || Error::data(self.inner.locate(array), "the array has become shorter");
             room.copy_from_slice(found.ok_or_else(changed)?);
             Ok(())
         })
@@ -132,24 +131,24 @@ impl Windowed {
 }
 
 /// The element type of the arrays in a field, and their lengths added up.
-fn lengths(behind: &dyn Format, field: usize) -> Result<(DType, Box<[u64]>)> {
+fn lengths(inner: &dyn Format, field: usize) -> Result<(DType, Box<[u64]>)> {
     let mut buffer = SampleBuffer::new();
-    let only = FieldSet::only(behind.schema().fields.len(), [field]);
+    let only = FieldSet::only(inner.schema().fields.len(), [field]);
     let mut found: Option<DType> = None;
     let (mut total, mut ends) = (0u64, Vec::new());
-    let room = usize::try_from(behind.len()).unwrap_or(usize::MAX);
+    let room = usize::try_from(inner.len()).unwrap_or(usize::MAX);
     ends.try_reserve_exact(room)
         .map_err(|_| Error::out_of_memory(8 * room as u64, "the lengths of documents"))?;
-    for array in 0..behind.len() {
+    for array in 0..inner.len() {
         check_wanted()?;
-        let (dtype, length) = match behind.array_length(array, field) {
+        let (dtype, length) = match inner.array_length(array, field) {
             Some(known) => known,
-            None => read_length(behind, array, field, &only, &mut buffer)?,
+            None => read_length(inner, array, field, &only, &mut buffer)?,
         };
         if *found.get_or_insert(dtype) != dtype {
             let first = found.map_or("", DType::name);
             let reason = format!("tokens of {}, but the first sample's are {first}", dtype.name());
-            return Err(Error::data(behind.locate(array), reason));
+            return Err(Error::data(inner.locate(array), reason));
         }
         total = total.saturating_add(length);
         ends.push(total);
@@ -158,27 +157,25 @@ fn lengths(behind: &dyn Format, field: usize) -> Result<(DType, Box<[u64]>)> {
 }
 
 fn read_length(
-    behind: &dyn Format,
+    inner: &dyn Format,
     array: u64,
     field: usize,
     only: &FieldSet,
     buffer: &mut SampleBuffer,
 ) -> Result<(DType, u64)> {
-    crate::format::read(behind, array, only, buffer)?;
+    crate::format::read(inner, array, only, buffer)?;
     match buffer.value(field) {
         Value::Array { dtype, dimensions: 1, shape, .. } => Ok((*dtype, shape[0])),
         Value::Array { dimensions, .. } => {
             let reason = format!("tokens are one-dimensional arrays; this one has {dimensions} dimensions");
-            Err(Error::data(behind.locate(array), reason))
+            Err(Error::data(inner.locate(array), reason))
         }
         _ => Ok((DType::U16, 0)),
     }
 }
 
 impl Format for Windowed {
-    fn name(&self) -> &'static str {
-        self.behind.name()
-    }
+    forward_description!(inner);
 
     fn len(&self) -> u64 {
         self.count
@@ -196,15 +193,7 @@ impl Format for Windowed {
         let Windows { length, stride, across } = self.windows;
         let numbers: Vec<u8> =
             [length, stride, u64::from(across)].iter().flat_map(|n| n.to_le_bytes()).collect();
-        Fingerprint::of([&b"windows"[..], &self.behind.fingerprint().0, &numbers])
-    }
-
-    fn problems(&self) -> &[Error] {
-        self.behind.problems()
-    }
-
-    fn warnings(&self) -> &[Error] {
-        self.behind.warnings()
+        Fingerprint::of([&b"windows"[..], &self.inner.fingerprint().0, &numbers])
     }
 
     fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
@@ -228,7 +217,7 @@ impl Format for Windowed {
 
     fn locate(&self, sample: u64) -> Location {
         let first = self.parts(sample).next();
-        first.map_or_else(Location::default, |(array, _)| self.behind.locate(array))
+        first.map_or_else(Location::default, |(array, _)| self.inner.locate(array))
     }
 }
 
@@ -268,33 +257,23 @@ impl Index for Windowed {
 }
 
 impl Extents for Windowed {
-    fn object_count(&self) -> u32 {
-        self.behind.object_count()
-    }
-
-    fn object(&self, number: u32) -> Option<(&Arc<dyn Source>, Cow<'_, str>)> {
-        self.behind.object(number)
-    }
-
-    fn seen(&self, number: u32) -> Option<Seen> {
-        self.behind.seen(number)
-    }
+    forward_objects!(inner);
 
     fn is_remote(&self) -> bool {
-        self.behind.is_remote()
+        self.inner.is_remote()
     }
 
     fn prepare(&self, samples: &[u64]) {
         let arrays = samples.iter().filter(|sample| **sample < self.count);
         let arrays: Vec<u64> =
             arrays.flat_map(|sample| self.parts(*sample).map(|(array, _)| array)).collect();
-        self.behind.prepare(&arrays);
+        self.inner.prepare(&arrays);
     }
 
     fn extents(&self, sample: u64, _fields: &FieldSet, out: &mut Vec<Extent>) {
         if sample < self.count {
             for (array, elements) in self.parts(sample) {
-                self.behind.element_extents(array, self.field, elements, out);
+                self.inner.element_extents(array, self.field, elements, out);
             }
         }
     }

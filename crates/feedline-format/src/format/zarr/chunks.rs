@@ -13,12 +13,12 @@ use crate::sample::{Extent, SampleBuffer};
 use crate::source::room_for;
 
 /// Decompressed chunks and shard indexes of a data set, by array, chunk (or shard), and whether it is an index.
-pub(super) type Kept = LruCache<(u32, u64, bool), Vec<u8>>;
+pub(super) type ChunkCache = LruCache<(u32, u64, bool), Vec<u8>>;
 
 /// An array with the objects that contain it.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    /// Identifies the array in [`Kept`].
+    /// Identifies the array in [`ChunkCache`].
     pub(super) number: u32,
     pub(super) array: Array,
     /// Index of the object with a chunk or shard; chunks without an object have the fill value.
@@ -65,14 +65,14 @@ impl Chunks {
     pub(super) fn read_row(
         &self,
         open_objects: &OpenObjects,
-        kept: &Kept,
+        cache: &ChunkCache,
         row: u64,
         into: &mut [u8],
     ) -> Result<()> {
         let array = &self.array;
         let within = row % array.chunk[0];
         self.each_chunk(row, |coordinates| {
-            let chunk = self.chunk(open_objects, kept, coordinates)?;
+            let chunk = self.chunk(open_objects, cache, coordinates)?;
             copy_row(array, chunk.as_deref(), coordinates, within, into);
             Ok(())
         })
@@ -82,12 +82,12 @@ impl Chunks {
     pub(super) fn read_varying(
         &self,
         open_objects: &OpenObjects,
-        kept: &Kept,
+        cache: &ChunkCache,
         row: u64,
         into: &mut SampleBuffer,
     ) -> Result<Range<usize>> {
         let coordinates = [row / self.array.chunk[0]];
-        let Some(chunk) = self.chunk(open_objects, kept, &coordinates)? else { return Ok(into.append(&[])) };
+        let Some(chunk) = self.chunk(open_objects, cache, &coordinates)? else { return Ok(into.append(&[])) };
         let item = item(&chunk, row % self.array.chunk[0]).ok_or_else(|| {
             Error::data(self.place(open_objects, &coordinates), "texts that do not fit their chunk")
         })?;
@@ -95,9 +95,15 @@ impl Chunks {
     }
 
     /// The ranges that reading row `row` needs, if known.
-    pub(super) fn extents(&self, open_objects: &OpenObjects, kept: &Kept, row: u64, out: &mut Vec<Extent>) {
+    pub(super) fn extents(
+        &self,
+        open_objects: &OpenObjects,
+        cache: &ChunkCache,
+        row: u64,
+        out: &mut Vec<Extent>,
+    ) {
         let _ = self.each_chunk(row, |coordinates| {
-            if let Some(Stored::At(object, range)) = self.known_place(open_objects, kept, coordinates) {
+            if let Some(Stored::At(object, range)) = self.known_place(open_objects, cache, coordinates) {
                 out.push(Extent { object, range });
             }
             Ok(())
@@ -127,29 +133,30 @@ impl Chunks {
     fn chunk(
         &self,
         open_objects: &OpenObjects,
-        kept: &Kept,
+        cache: &ChunkCache,
         coordinates: &[u64],
     ) -> Result<Option<Arc<Vec<u8>>>> {
         let grid: Vec<u64> = self.grid().collect();
         let key = (self.number, flat(coordinates, &grid), false);
-        if let Some(found) = kept.peek(key) {
+        if let Some(found) = cache.peek(key) {
             return Ok(Some(found));
         }
-        let Stored::At(object, range) = self.stored(open_objects, kept, coordinates)? else {
+        let Stored::At(object, range) = self.stored(open_objects, cache, coordinates)? else {
             return Ok(None);
         };
-        kept.get(key, || {
-            let stored = read(open_objects, object, range)?;
-            let number = matches!(self.array.element, Element::Number { .. });
-            let expected = number.then(|| self.array.chunk_bytes());
-            let bytes = undo(&self.array.codecs, stored, expected)
-                .map_err(|reason| Error::data(self.place(open_objects, coordinates), reason))?;
-            Ok(match &self.array.order {
-                Some(order) => turned(&self.array, order, &bytes),
-                None => bytes,
+        cache
+            .get(key, || {
+                let stored = read(open_objects, object, range)?;
+                let number = matches!(self.array.element, Element::Number { .. });
+                let expected = number.then(|| self.array.chunk_bytes());
+                let bytes = undo(&self.array.codecs, stored, expected)
+                    .map_err(|reason| Error::data(self.place(open_objects, coordinates), reason))?;
+                Ok(match &self.array.order {
+                    Some(order) => turned(&self.array, order, &bytes),
+                    None => bytes,
+                })
             })
-        })
-        .map(Some)
+            .map(Some)
     }
 
     fn outer(&self, coordinates: &[u64]) -> (u64, u64) {
@@ -171,25 +178,30 @@ impl Chunks {
         }
     }
 
-    fn stored(&self, open_objects: &OpenObjects, kept: &Kept, coordinates: &[u64]) -> Result<Stored> {
+    fn stored(&self, open_objects: &OpenObjects, cache: &ChunkCache, coordinates: &[u64]) -> Result<Stored> {
         let (outer, inner) = self.outer(coordinates);
         let Some(object) = self.objects.get(&outer).copied() else { return Ok(Stored::Nowhere) };
         if self.array.sharding.is_none() {
             return Ok(Stored::At(object, 0..open_objects.length(object as usize)));
         }
-        let index = kept.get((self.number, outer, true), || self.read_index(open_objects, object))?;
+        let index = cache.get((self.number, outer, true), || self.read_index(open_objects, object))?;
         in_shard(&index, open_objects, object, inner)
             .map_err(|reason| Error::data(self.place(open_objects, coordinates), reason))
     }
 
     /// The same without reading anything.
-    fn known_place(&self, open_objects: &OpenObjects, kept: &Kept, coordinates: &[u64]) -> Option<Stored> {
+    fn known_place(
+        &self,
+        open_objects: &OpenObjects,
+        cache: &ChunkCache,
+        coordinates: &[u64],
+    ) -> Option<Stored> {
         let (outer, inner) = self.outer(coordinates);
         let object = self.objects.get(&outer).copied()?;
         if self.array.sharding.is_none() {
             return Some(Stored::At(object, 0..open_objects.length(object as usize)));
         }
-        let index = kept.peek((self.number, outer, true))?;
+        let index = cache.peek((self.number, outer, true))?;
         in_shard(&index, open_objects, object, inner).ok()
     }
 

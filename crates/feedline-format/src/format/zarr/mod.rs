@@ -26,7 +26,7 @@ use crate::sample::{
     Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, MAX_FIELDS, SampleBuffer, Schema, Value,
 };
 use crate::source::{Entry, Source, Target};
-use chunks::{Chunks, Kept};
+use chunks::{ChunkCache, Chunks};
 use metadata::{Array, Element};
 
 /// How to detect and open Zarr arrays.
@@ -35,7 +35,7 @@ pub(super) const PROBE: Probe = Probe { name: "zarr", recognises, open };
 /// The only field if the folder itself is an array.
 const ONLY: &str = "array";
 /// Maximum size of the decompressed chunks that are kept.
-const KEPT_BYTES: usize = 256 << 20;
+const CACHE_BYTES: usize = 256 << 20;
 /// Metadata have hundreds of bytes, with attributes thousands.
 const LARGEST_METADATA: u64 = 64 << 20;
 const SIGHTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata"];
@@ -86,7 +86,7 @@ impl Column {
 struct Zarr {
     uri: String,
     open_objects: OpenObjects,
-    kept: Kept,
+    cache: ChunkCache,
     schema: Schema,
     columns: Vec<Column>,
     rows: u64,
@@ -118,8 +118,8 @@ impl Zarr {
         let field = |column: &Column| FieldSpec::new(&column.name, column.kind());
         let schema = Schema { fields: columns.iter().map(field).collect(), classes: None };
         let fingerprint = fingerprint(&columns, &objects);
-        let (open_objects, kept) = (OpenObjects::with_versions(source, objects), LruCache::new(KEPT_BYTES));
-        Ok(Zarr { uri, open_objects, kept, schema, columns, rows, fingerprint, problems })
+        let (open_objects, cache) = (OpenObjects::with_versions(source, objects), LruCache::new(CACHE_BYTES));
+        Ok(Zarr { uri, open_objects, cache, schema, columns, rows, fingerprint, problems })
     }
 }
 
@@ -246,13 +246,13 @@ impl Format for Zarr {
             let value = match &column.stored {
                 Stored::Numbers(header, becomes) => {
                     let (range, room) = into.reserve(header.row_bytes);
-                    column.chunks.read_row(&self.open_objects, &self.kept, sample, room)?;
+                    column.chunks.read_row(&self.open_objects, &self.cache, sample, room)?;
                     let value = becomes.value(header, range, into);
                     value
                         .map_err(|reason| Error::data(self.locate(sample).with_field(&column.name), reason))?
                 }
                 Stored::Varying(kind) => {
-                    let range = column.chunks.read_varying(&self.open_objects, &self.kept, sample, into)?;
+                    let range = column.chunks.read_varying(&self.open_objects, &self.cache, sample, into)?;
                     self.payload(sample, column, *kind, range, into)?
                 }
             };
@@ -265,7 +265,7 @@ impl Format for Zarr {
         let place = Location::new(&self.uri).with_sample(sample);
         let mut extents = Vec::new();
         if let (true, Some(column)) = (sample < self.rows, self.columns.first()) {
-            column.chunks.extents(&self.open_objects, &self.kept, sample, &mut extents);
+            column.chunks.extents(&self.open_objects, &self.cache, sample, &mut extents);
         }
         match extents.first() {
             Some(extent) => place.with_shard(self.open_objects.name(extent.object as usize)),
@@ -295,7 +295,7 @@ impl Extents for Zarr {
     fn extents(&self, sample: u64, fields: &FieldSet, out: &mut Vec<Extent>) {
         if sample < self.rows {
             for field in fields.iter() {
-                self.columns[field].chunks.extents(&self.open_objects, &self.kept, sample, out);
+                self.columns[field].chunks.extents(&self.open_objects, &self.cache, sample, out);
             }
         }
     }

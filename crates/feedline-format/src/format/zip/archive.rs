@@ -146,10 +146,15 @@ fn is_end(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The 64-bit end record: length, start and number of entries of the list, and the record's offset.
-fn read_end_64(object: &dyn Object, told: u64, end: u64, place: &Location) -> Result<(u64, u64, u64, u64)> {
+fn read_end_64(
+    object: &dyn Object,
+    in_locator: u64,
+    end: u64,
+    place: &Location,
+) -> Result<(u64, u64, u64, u64)> {
     // Directly before its locator, or at the offset in the locator if it has extra data.
-    let near = end.checked_sub((LOCATOR + END_64) as u64);
-    for at in near.into_iter().chain([told]) {
+    let usual = end.checked_sub((LOCATOR + END_64) as u64);
+    for at in usual.into_iter().chain([in_locator]) {
         if at.checked_add(END_64 as u64).is_none_or(|stop| stop > object.size()) {
             continue;
         }

@@ -10,7 +10,7 @@ use super::archive::{LOCAL, Member, Method, members, u16_at};
 use crate::error::{Error, Location, Result};
 use crate::format::bounds;
 use crate::source::{
-    AheadRead, Entry, Held, Listing, Object, Seen, Source, Ticket, Traffic, changed, past_end, room_for,
+    AheadRead, Entry, HeldBytes, Listing, Object, Seen, Source, Ticket, Traffic, changed, past_end, room_for,
     to_usize,
 };
 
@@ -268,7 +268,7 @@ impl Object for MemberObject {
         Ok(())
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         if range.start > range.end || range.end > self.size() {
             return Err(past_end(self.shared.place(self.number), &range, self.size()));
         }
@@ -278,6 +278,6 @@ impl Object for MemberObject {
         let mut whole = room_for(member.size, &self.shared.uri, &member.name)?;
         self.shared.read(self.number, &mut whole)?;
         whole.truncate(range.end as usize);
-        Ok(Held::Owned(whole.split_off(range.start as usize).into()))
+        Ok(HeldBytes::Owned(whole.split_off(range.start as usize).into()))
     }
 }

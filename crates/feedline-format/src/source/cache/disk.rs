@@ -37,11 +37,11 @@ pub(super) struct Disk {
     /// Why the folder cannot be written, if so.
     read_only: Option<io::ErrorKind>,
     /// How long to wait for a lock of another process.
-    patience: Duration,
+    lock_timeout: Duration,
 }
 
 /// How long another process may hold a lock: as long as a fetch without progress may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(330);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// A file below `blocks/`.
 #[derive(Debug)]
@@ -74,13 +74,13 @@ pub(super) struct FetchLock {
 impl Disk {
     /// Opens or makes the folder and removes temporary files of dead processes. Without a limit, the cache may use
     /// nine tenths of the free space.
-    pub(super) fn open(root: &Path, limit: Option<u64>, patience: Duration) -> io::Result<Self> {
+    pub(super) fn open(root: &Path, limit: Option<u64>, lock_timeout: Duration) -> io::Result<Self> {
         let disk = Disk {
             root: root.to_owned(),
             limit: u64::MAX,
             next_temporary: AtomicU64::new(0),
             read_only: None,
-            patience,
+            lock_timeout,
         };
         match disk.prepare() {
             Ok(used) => {
@@ -150,7 +150,7 @@ impl Disk {
         let hash = u64::from_str_radix(&description.file_name()[..8], 16).unwrap_or(0);
         let path = self.root.join("locks").join(format!("{:04}", hash % LOCKS));
         let file = private::new_file().truncate(false).open(path)?;
-        Ok(FetchLock { _file: lock(file, self.patience)? })
+        Ok(FetchLock { _file: lock(file, self.lock_timeout)? })
     }
 
     /// Whether a block of this name exists; it is checked when it is read.
@@ -214,7 +214,7 @@ impl Disk {
     fn counter(&self) -> io::Result<Counter> {
         let path = self.root.join("used");
         let file = private::new_file().truncate(false).read(true).open(path)?;
-        Ok(Counter { file: lock(file, self.patience)? })
+        Ok(Counter { file: lock(file, self.lock_timeout)? })
     }
 
     /// Number of bytes stored, including files that are being written.
@@ -319,7 +319,7 @@ impl Counter {
 }
 
 /// Waits for a lock: not for ever (its holder may be stopped or stuck), and not after the read was cancelled.
-fn lock(mut file: File, patience: Duration) -> io::Result<LockedFile> {
+fn lock(mut file: File, lock_timeout: Duration) -> io::Result<LockedFile> {
     let (begun, mut pause) = (Instant::now(), Duration::from_millis(1));
     loop {
         file = match LockedFile::try_lock(file) {
@@ -330,8 +330,8 @@ fn lock(mut file: File, patience: Duration) -> io::Result<LockedFile> {
         if is_given_up() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled while waiting for a lock"));
         }
-        if begun.elapsed() >= patience {
-            let reason = format!("another process has held its lock for {} s", patience.as_secs_f64());
+        if begun.elapsed() >= lock_timeout {
+            let reason = format!("another process has held its lock for {} s", lock_timeout.as_secs_f64());
             return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
         std::thread::sleep(pause);
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn blocks_are_found_again_and_the_least_recently_used_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path(), Some(4000), PATIENCE).unwrap();
+        let disk = Disk::open(folder.path(), Some(4000), LOCK_TIMEOUT).unwrap();
         for block in 0..3 {
             disk.put(&description(block), &[block as u8; 1000]).unwrap();
             std::thread::sleep(Duration::from_millis(15));
@@ -366,7 +366,7 @@ mod tests {
         disk.put(&description(3), &[3; 1000]).unwrap();
         assert!(disk.find(&description(1), None).is_none());
         assert!(disk.find(&description(0), None).is_some() && disk.find(&description(3), None).is_some());
-        let again = Disk::open(folder.path(), Some(4000), PATIENCE).unwrap();
+        let again = Disk::open(folder.path(), Some(4000), LOCK_TIMEOUT).unwrap();
         assert!(again.find(&description(3), None).is_some());
         assert!(again.find(&Description { version: 2, ..description(3) }, None).is_none());
         assert!(disk.put(&description(9), &[0; 5000]).is_err());
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn the_limit_holds_for_all_users_of_the_folder_together() {
         let folder = tempfile::tempdir().unwrap();
-        let disks = [0, 1].map(|_| Disk::open(folder.path(), Some(10_000), PATIENCE).unwrap());
+        let disks = [0, 1].map(|_| Disk::open(folder.path(), Some(10_000), LOCK_TIMEOUT).unwrap());
         std::thread::scope(|scope| {
             for (at, disk) in disks.iter().enumerate() {
                 scope.spawn(move || {
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn damaged_blocks_and_temporary_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        let disk = Disk::open(folder.path(), None, LOCK_TIMEOUT).unwrap();
         disk.put(&description(0), &[1; 1000]).unwrap();
         let path = disk.files().unwrap().remove(0).path;
         let mut bytes = fs::read(&path).unwrap();
@@ -410,7 +410,7 @@ mod tests {
         fs::write(&dead, b"half").unwrap();
         let held = File::create(&living).unwrap();
         flock(&held, FlockOperation::LockExclusive).unwrap();
-        Disk::open(folder.path(), None, PATIENCE).unwrap();
+        Disk::open(folder.path(), None, LOCK_TIMEOUT).unwrap();
         assert!(!dead.exists() && living.exists());
     }
 
@@ -418,7 +418,7 @@ mod tests {
     fn cache_files_are_private() {
         let parent = tempfile::tempdir().unwrap();
         let root = parent.path().join("cache");
-        let disk = Disk::open(&root, None, PATIENCE).unwrap();
+        let disk = Disk::open(&root, None, LOCK_TIMEOUT).unwrap();
         disk.put(&description(0), &[1; 1000]).unwrap();
         drop(disk.turn(&description(0)).unwrap());
         let mut folders = vec![root];
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn a_block_of_another_user_is_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        let disk = Disk::open(folder.path(), None, LOCK_TIMEOUT).unwrap();
         disk.put(&description(0), &[1; 1000]).unwrap();
         assert!(disk.has(&description(0)) && disk.find(&description(0), None).is_some());
         let path = disk.path(&description(0).file_name());
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn waiting_for_a_lock_ends_by_timeout_or_cancellation() {
         let folder = tempfile::tempdir().unwrap();
-        let holder = Disk::open(folder.path(), None, PATIENCE).unwrap();
+        let holder = Disk::open(folder.path(), None, LOCK_TIMEOUT).unwrap();
         let _turn = holder.turn(&description(0)).unwrap();
         let hasty = Disk::open(folder.path(), None, Duration::from_millis(100)).unwrap();
         let error = hasty.turn(&description(0)).unwrap_err();

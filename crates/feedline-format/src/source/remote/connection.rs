@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::address::Address;
-use super::fault::{Fault, RequestError, Tried};
+use super::fault::{Attempts, Fault, RequestError};
 use super::options::{Hedge, Options, Transfer};
 use super::runtime;
 use super::staged::Stage;
@@ -230,7 +230,7 @@ impl<'a> RetryTimer<'a> {
         let pause = self.pause();
         let over = self.tries > limits.retries || self.begun.elapsed() + pause > limits.retry_for;
         if over || !failure.passes(self.refusals, self.known.is_some(), reached, &opened.identity) {
-            let tried = Tried { times: self.tries, seconds: self.begun.elapsed().as_secs_f64() };
+            let tried = Attempts { times: self.tries, seconds: self.begun.elapsed().as_secs_f64() };
             let before = self.known.unwrap_or_default();
             if let RequestError::Refused(fault) = &mut failure {
                 fault.words = connection.options.hide(&fault.words);

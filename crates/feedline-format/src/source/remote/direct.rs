@@ -68,7 +68,7 @@ fn failed(kind: HttpErrorKind, error: io::Error) -> HttpError {
     HttpError::new(kind, error)
 }
 
-fn odd(reason: &'static str) -> HttpError {
+fn malformed(reason: &'static str) -> HttpError {
     failed(HttpErrorKind::Request, io::Error::new(io::ErrorKind::InvalidData, reason))
 }
 
@@ -176,12 +176,14 @@ impl Direct {
         let pool = keep.then(|| (self.idle.clone(), server));
         // What comes after the body is nobody's.
         first.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-        let (stream, told) = (Some(stream), Instant::now());
-        let body = Incoming { stream, pool, left: length, first, room, landing, told, has_news: false };
+        let (stream, reported) = (Some(stream), Instant::now());
+        let body =
+            Incoming { stream, pool, left: length, first, room, landing, reported, has_unreported: false };
         let mut answer = HttpResponse::new(HttpResponseBody::new(body));
-        *answer.status_mut() = head.status.try_into().map_err(|_| odd("an invalid status in the answer"))?;
+        *answer.status_mut() =
+            head.status.try_into().map_err(|_| malformed("an invalid status in the answer"))?;
         *answer.headers_mut() =
-            HeaderMap::try_from(&head.headers).map_err(|_| odd("an invalid header in the answer"))?;
+            HeaderMap::try_from(&head.headers).map_err(|_| malformed("an invalid header in the answer"))?;
         Ok(Some(answer))
     }
 }
@@ -195,11 +197,11 @@ async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), 
         let end = read.windows(4).position(|four| four == b"\r\n\r\n");
         if let Some(end) = end {
             let head = read.split_to(end + 4);
-            let head = Head::parse(&head[..end]).ok_or_else(|| odd("the answer is not http"))?;
+            let head = Head::parse(&head[..end]).ok_or_else(|| malformed("the answer is not http"))?;
             return Ok((head, read.freeze()));
         }
         if read.len() > MOST_HEAD {
-            return Err(odd("the head of the answer has no end"));
+            return Err(malformed("the head of the answer has no end"));
         }
         if stream.read_buf(&mut read).await.map_err(broken)? == 0 {
             let reason = "the connection was closed before an answer came";
@@ -221,12 +223,12 @@ struct Incoming {
     room: Room,
     landing: Option<Landing>,
     /// When something was last handed on, and whether anything came since.
-    told: Instant,
-    has_news: bool,
+    reported: Instant,
+    has_unreported: bool,
 }
 
 /// Whoever waits for a body hears of it so often while bytes come, even if too few to be handed on: a slow body is no stall.
-const TELL_EVERY: Duration = Duration::from_millis(50);
+const REPORT_EVERY: Duration = Duration::from_millis(50);
 
 impl Incoming {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
@@ -240,14 +242,14 @@ impl Incoming {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
                 }
                 Ok(_) => {
-                    self.has_news = true;
+                    self.has_unreported = true;
                     if let Some(piece) = self.room.ready(self.room.waiting() as u64 == self.left) {
                         self.tell();
                         return Poll::Ready(Ok(piece));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.has_news && self.told.elapsed() >= TELL_EVERY {
+                    if self.has_unreported && self.reported.elapsed() >= REPORT_EVERY {
                         self.tell();
                         return Poll::Ready(Ok(Bytes::new()));
                     }
@@ -277,7 +279,7 @@ impl Incoming {
     }
 
     fn tell(&mut self) {
-        (self.told, self.has_news) = (Instant::now(), false);
+        (self.reported, self.has_unreported) = (Instant::now(), false);
     }
 }
 

@@ -261,7 +261,7 @@ impl RequestError {
         place: Location,
         before: u64,
         opened: &Opened,
-        tried: &Tried,
+        tried: &Attempts,
     ) -> Error {
         let asked = format!("asked {} {}{tried}", opened.endpoint, opened.identity);
         let (kind, reason, hint) = match self {
@@ -288,12 +288,12 @@ impl RequestError {
 
 /// How often and for how long a request was tried.
 #[derive(Debug)]
-pub(super) struct Tried {
+pub(super) struct Attempts {
     pub(super) times: u32,
     pub(super) seconds: f64,
 }
 
-impl std::fmt::Display for Tried {
+impl std::fmt::Display for Attempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.times > 1 {
             write!(f, ", {} times in {:.1} s", self.times, self.seconds)?;
@@ -307,7 +307,7 @@ fn web_advice(identity: &Identity) -> &'static str {
         Identity::Anonymous => {
             "give storage_options={'username': …, 'password': …}, {'token': …} or {'headers': {…}}, or an address that carries its permission (?sig=…)"
         }
-        _ => "the server does not take this user, password, token or header",
+        _ => "the server does not accept this user, password, token or header",
     }
 }
 
@@ -356,7 +356,7 @@ fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'
         ),
         Kind::Unknown if !matches!(identity, Identity::Anonymous | Identity::Platform) => (
             io::ErrorKind::PermissionDenied,
-            "the store does not take these credentials: the key is unknown, the secret does not belong to it, or the token is wrong",
+            "the store does not accept these credentials: the key is unknown, the secret does not belong to it, or the token is wrong",
         ),
         Kind::Unknown => (
             io::ErrorKind::PermissionDenied,

@@ -1,4 +1,4 @@
-//! Lists objects below a prefix, page by page. Skips folder markers and reports odd keys.
+//! Lists objects below a prefix, page by page. Skips folder markers and reports unusable keys.
 
 use std::collections::HashSet;
 
@@ -18,21 +18,21 @@ const HADOOP_MARKER: &str = "_$folder$";
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub(super) objects: Vec<ObjectMeta>,
-    pub(super) odd: Vec<UnusableKey>,
+    pub(super) unusable: Vec<UnusableKey>,
     markers: usize,
 }
 
 impl Listed {
     /// Whether nothing exists there, not even a marker.
-    pub(super) fn is_nothing(&self) -> bool {
-        self.objects.is_empty() && self.odd.is_empty() && self.markers == 0
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.unusable.is_empty() && self.markers == 0
     }
 
     fn add(&mut self, meta: ObjectMeta) {
         match UnusableKey::recognise(meta.location.as_ref()) {
             // The S3 console and s3fs mark folders like this.
-            Some(odd) if meta.size == 0 && is_marker(&odd.0) => self.markers += 1,
-            Some(odd) => self.odd.push(odd),
+            Some(unusable) if meta.size == 0 && is_marker(&unusable.0) => self.markers += 1,
+            Some(unusable) => self.unusable.push(unusable),
             None => self.objects.push(meta),
         }
     }
@@ -44,7 +44,7 @@ fn is_marker(key: &str) -> bool {
 }
 
 /// Lists the objects below `prefix`; an interrupted listing resumes after the last name.
-pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Location) -> Result<Listed> {
+pub(super) async fn list_all(connection: &Connection, prefix: &Path, place: Location) -> Result<Listed> {
     let mut timer = RetryTimer::new(connection, "listing", place, None);
     let mut found = Listed::default();
     'again: loop {
@@ -55,7 +55,7 @@ pub(super) async fn everything(connection: &Connection, prefix: &Path, place: Lo
         };
         // UnusableKey keys after the last plain name will be listed again.
         let last = found.objects.last().map(|meta| meta.location.to_string());
-        found.odd.retain(|odd| last.as_ref().is_some_and(|last| odd.0 <= *last));
+        found.unusable.retain(|unusable| last.as_ref().is_some_and(|last| unusable.0 <= *last));
         loop {
             let received = found.objects.len() as u64 * 1024;
             match tokio::time::timeout(connection.transfer().stall, pages.next()).await {
@@ -93,7 +93,7 @@ pub(super) async fn folder(connection: &Connection, folder: &Path, place: Locati
 pub(super) struct Folder {
     /// Names; those of folders end in a slash.
     pub(super) names: Vec<String>,
-    pub(super) odd: Vec<UnusableKey>,
+    pub(super) unusable: Vec<UnusableKey>,
     /// Whether the folder exists: it contains something, if only a marker.
     pub(super) exists: bool,
 }
@@ -103,7 +103,7 @@ fn names(listed: ListResult) -> Folder {
     listed.objects.into_iter().for_each(|meta| found.add(meta));
     for path in listed.common_prefixes {
         match UnusableKey::recognise(path.as_ref()) {
-            Some(odd) => found.odd.push(odd),
+            Some(unusable) => found.unusable.push(unusable),
             None => folders.push(path),
         }
     }
@@ -112,8 +112,8 @@ fn names(listed: ListResult) -> Folder {
     let last = |path: &Path| path.filename().map(str::to_owned);
     let objects = found.objects.iter().filter(real).filter_map(|meta| last(&meta.location));
     let names = objects.chain(folders.iter().filter_map(|path| last(path).map(|name| name + "/"))).collect();
-    let exists = !found.is_nothing() || !folders.is_empty();
-    Folder { names, odd: found.odd, exists }
+    let exists = !found.is_empty() || !folders.is_empty();
+    Folder { names, unusable: found.unusable, exists }
 }
 
 /// Removes the empty objects that some tools put where a folder begins; they are not samples.

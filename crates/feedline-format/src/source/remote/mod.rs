@@ -42,7 +42,7 @@ pub(super) use self::resolve::{folder_at, is_remote, resolve, sink_at};
 pub(super) use self::runtime::hold;
 use self::wire::UnusableKey;
 use super::{
-    Entry, Held, Listing, Object, Seen, Source, Storage, Ticket, Traffic, changed, past_end, room_for,
+    Entry, HeldBytes, Listing, Object, Seen, Source, Storage, Ticket, Traffic, changed, past_end, room_for,
 };
 use crate::error::{Error, Location, Result};
 
@@ -54,13 +54,13 @@ pub struct RemoteSource {
     link: Arc<StoreLink>,
     /// Answers remembered while a data set is being opened: every format asks for the same few things, and each
     /// answer takes a round trip.
-    found: Mutex<Option<Found>>,
+    found: Mutex<Option<RememberedAnswers>>,
     /// Keys in listings that cannot be names.
-    odd: Mutex<BTreeSet<UnusableKey>>,
+    unusable: Mutex<BTreeSet<UnusableKey>>,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct RememberedAnswers {
     children: HashMap<String, Folder>,
     wholes: HashMap<String, Arc<[u8]>>,
     /// For a folder of a web server: which of [`INDEXES`] exist.
@@ -107,15 +107,21 @@ impl RemoteSource {
             connection,
             by_time: AtomicBool::new(false),
         });
-        Ok(RemoteSource { uri: address.uri(), address, link, found: Mutex::new(None), odd: Mutex::default() })
+        Ok(RemoteSource {
+            uri: address.uri(),
+            address,
+            link,
+            found: Mutex::new(None),
+            unusable: Mutex::default(),
+        })
     }
 
     /// Remembers what is found until [`Source::opening_finished`].
     pub(crate) fn remembering(self) -> Self {
-        RemoteSource { found: Mutex::new(Some(Found::default())), ..self }
+        RemoteSource { found: Mutex::new(Some(RememberedAnswers::default())), ..self }
     }
 
-    fn recall<T>(&self, what: impl FnOnce(&mut Found) -> T) -> Option<T> {
+    fn recall<T>(&self, what: impl FnOnce(&mut RememberedAnswers) -> T) -> Option<T> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(what)
     }
 
@@ -163,18 +169,18 @@ impl RemoteSource {
         Error::storage("listing", self.place(""), io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
-    fn note(&self, odd: impl IntoIterator<Item = UnusableKey>) {
-        self.odd.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
+    fn note(&self, unusable: impl IntoIterator<Item = UnusableKey>) {
+        self.unusable.lock().unwrap_or_else(PoisonError::into_inner).extend(unusable);
     }
 
     /// The error for a key that exists but cannot be part of a data set.
-    fn problem(&self, odd: &UnusableKey) -> Error {
-        let key = odd.0.strip_prefix(&self.address.key).unwrap_or(&odd.0);
-        let reason = format!("skipped: the key {}", odd.why());
+    fn problem(&self, unusable: &UnusableKey) -> Error {
+        let key = unusable.0.strip_prefix(&self.address.key).unwrap_or(&unusable.0);
+        let reason = format!("skipped: the key {}", unusable.why());
         Error::data(self.place(&format!("{:?}", key.strip_prefix('/').unwrap_or(key))), reason)
     }
 
-    fn nothing(&self, folder: &str) -> Error {
+    fn not_found(&self, folder: &str) -> Error {
         let error = io::Error::new(io::ErrorKind::NotFound, "there is nothing below this name");
         Error::storage("listing", self.place(folder), error)
     }
@@ -191,7 +197,7 @@ impl RemoteSource {
         }
         let (connection, path) = (self.link.connection()?, self.path(folder)?);
         let listed = connection.wait(listing::folder(&connection, &path, self.place(folder)))?;
-        self.note(listed.odd.iter().cloned());
+        self.note(listed.unusable.iter().cloned());
         self.recall(|found| found.children.insert(folder.to_owned(), listed.clone()));
         Ok(listed)
     }
@@ -202,7 +208,7 @@ impl RemoteSource {
         }
         let mut there = Vec::new();
         for name in INDEXES {
-            if self.look(name)?.is_some() {
+            if self.request_version(name)?.is_some() {
                 there.push(name.to_owned());
             }
         }
@@ -211,7 +217,7 @@ impl RemoteSource {
     }
 
     /// Whether an object exists, if the names found in the root tell.
-    fn told_by_names(&self, name: &str) -> Option<bool> {
+    fn exists_in_listing(&self, name: &str) -> Option<bool> {
         let (first, below) = name.split_once('/').map_or((name, false), |(first, _)| (first, true));
         self.recall(|found| {
             let names = &found.children.get("")?.names;
@@ -222,7 +228,7 @@ impl RemoteSource {
     }
 
     /// The object's state now; `None` if it does not exist. A range that is being fetched tells it too.
-    fn look(&self, name: &str) -> Result<Option<ObjectVersion>> {
+    fn request_version(&self, name: &str) -> Result<Option<ObjectVersion>> {
         let connection = self.link.connection()?;
         if let Some(known) = connection.stage.any(name).and_then(|staged| staged.known()) {
             return Ok(Some(known));
@@ -257,9 +263,9 @@ impl Source for RemoteSource {
             return Err(self.no_listing());
         }
         let (connection, path) = (self.link.connection()?, self.path(prefix)?);
-        let listed = connection.wait(listing::everything(&connection, &path, self.place(prefix)))?;
-        if listed.is_nothing() {
-            return Err(self.nothing(prefix));
+        let listed = connection.wait(listing::list_all(&connection, &path, self.place(prefix)))?;
+        if listed.is_empty() {
+            return Err(self.not_found(prefix));
         }
         let by_time = !listed.objects.iter().all(|meta| ObjectVersion::of(meta).is_tagged());
         if by_time {
@@ -270,25 +276,30 @@ impl Source for RemoteSource {
             Some(Entry { name, size: meta.size, version: ObjectVersion::of(meta).version(by_time)? })
         };
         let entries = listing::without_markers(listed.objects.iter().filter_map(entry).collect());
-        let problems = listed.odd.iter().map(|odd| self.problem(odd)).collect();
-        self.note(listed.odd);
+        let problems = listed.unusable.iter().map(|unusable| self.problem(unusable)).collect();
+        self.note(listed.unusable);
         Ok(Listing { entries, problems })
     }
 
     fn left_out(&self) -> Vec<Error> {
-        let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        let unusable = self.unusable.lock().unwrap_or_else(PoisonError::into_inner);
         // A folder's key is redundant if a key inside it is listed.
         let inside = |(one, next): (&UnusableKey, Option<&UnusableKey>)| {
             next.is_none_or(|next| !next.0.starts_with(&one.0))
         };
-        let nexts = odd.iter().skip(1).map(Some).chain([None]);
-        odd.iter().zip(nexts).filter(|pair| inside(*pair)).map(|(odd, _)| self.problem(odd)).collect()
+        let nexts = unusable.iter().skip(1).map(Some).chain([None]);
+        unusable
+            .iter()
+            .zip(nexts)
+            .filter(|pair| inside(*pair))
+            .map(|(unusable, _)| self.problem(unusable))
+            .collect()
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        match self.told_by_names(name) {
-            Some(told) => Ok(told),
-            None => Ok(self.look(name)?.is_some()),
+        match self.exists_in_listing(name) {
+            Some(exists) => Ok(exists),
+            None => Ok(self.request_version(name)?.is_some()),
         }
     }
 
@@ -304,14 +315,14 @@ impl Source for RemoteSource {
         }
         let found = self.folder(folder)?;
         if !found.exists {
-            return Err(self.nothing(folder));
+            return Err(self.not_found(folder));
         }
         Ok(found.names)
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Object>> {
         let missing = || Error::storage("opening", self.place(name), io::ErrorKind::NotFound.into());
-        let known = self.look(name)?.ok_or_else(missing)?;
+        let known = self.request_version(name)?.ok_or_else(missing)?;
         Ok(Arc::new(self.object(name, known)?))
     }
 
@@ -384,7 +395,7 @@ impl RemoteObject {
         Err(changed(self.place.clone(), confirmed.size, now.size))
     }
 
-    fn look(&self) -> Result<()> {
+    fn confirm(&self) -> Result<()> {
         let connection = self.link.connection()?;
         let now = connection.wait(connection.head(&self.path, self.place.clone()))?;
         let missing = || Error::storage("opening", self.place.clone(), io::ErrorKind::NotFound.into());
@@ -407,7 +418,7 @@ impl Object for RemoteObject {
     fn version(&self) -> u64 {
         let version = || self.known().version(self.link.by_time.load(Ordering::Relaxed));
         // An unknown version is 0; a read then reports why.
-        version().or_else(|| self.look().ok().and_then(|()| version())).unwrap_or(0)
+        version().or_else(|| self.confirm().ok().and_then(|()| version())).unwrap_or(0)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -427,11 +438,11 @@ impl Object for RemoteObject {
         self.must_agree(connection.wait(connection.fill(request, into))?)
     }
 
-    fn hold(&self, range: Range<u64>) -> Result<Held> {
+    fn hold(&self, range: Range<u64>) -> Result<HeldBytes> {
         self.check(&range)?;
         let mut bytes = room_for(range.end - range.start, &self.place.uri, &self.name)?;
         self.read_at(range.start, &mut bytes)?;
-        Ok(Held::Owned(bytes.into()))
+        Ok(HeldBytes::Owned(bytes.into()))
     }
 }
 

@@ -52,7 +52,7 @@ fn with_cache(remote: RemoteSource, storage: &Storage) -> Result<Arc<dyn Source>
     let Some(folder) = &storage.cache_dir else { return Ok(remote) };
     let limit = storage.options.get("cache_bytes").map(|value| bytes("cache_bytes", value)).transpose()?;
     let timer = storage.options.get("cache_lock_timeout").map(|value| seconds("cache_lock_timeout", value));
-    Ok(Arc::new(CachedSource::with_patience(remote, folder, limit, timer.transpose()?)?))
+    Ok(Arc::new(CachedSource::with_lock_timeout(remote, folder, limit, timer.transpose()?)?))
 }
 
 /// Whether an address is a folder: whether something lies below it. A web server cannot be asked, and who may not list

@@ -261,14 +261,14 @@ impl Stage {
 
 /// Holds a staged range; dropping it stops the transfer and frees the bytes.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PrefetchGuard {
     connection: Arc<Connection>,
     name: String,
     staged: Arc<Staged>,
     task: AbortHandle,
 }
 
-impl Drop for Held {
+impl Drop for PrefetchGuard {
     fn drop(&mut self) {
         self.connection.stage.remove(&self.name, &self.staged);
         self.task.abort();
@@ -286,7 +286,7 @@ impl Drop for Held {
 }
 
 /// Begins to fetch a range in the background.
-pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: RangeRequest) -> Held {
+pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: RangeRequest) -> PrefetchGuard {
     let length = (request.range.end - request.range.start) as usize;
     let landing = Landing::new(connection.stage.room(length));
     request.landing = Some(landing.clone());
@@ -338,7 +338,7 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: Range
             Err(panic) => filling.fail(asking.broken_task(&*panic)),
         }
     });
-    Held { connection: connection.clone(), name: name.to_owned(), staged, task: task.abort_handle() }
+    PrefetchGuard { connection: connection.clone(), name: name.to_owned(), staged, task: task.abort_handle() }
 }
 
 #[cfg(test)]

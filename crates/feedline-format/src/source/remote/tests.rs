@@ -181,7 +181,7 @@ fn errors_name_the_request_the_credentials_and_a_remedy() {
     assert!(message.contains("no bucket of this name"), "{message}");
     let message = open("s3://bucket/data", &storage(&server.url(), &[("secret", "wrong")]));
     assert!(
-        message.contains("SignatureDoesNotMatch") && message.contains("does not take these credentials"),
+        message.contains("SignatureDoesNotMatch") && message.contains("does not accept these credentials"),
         "{message}"
     );
     let message = open("s3://bucket/data", &storage(&server.url(), &[("anon", "true")]));

@@ -257,9 +257,9 @@ fn write_ac(writer: &mut ScanWriter<'_>, block: &Block, codes: &Codes) -> Option
 mod tests {
     use super::super::encode::encode;
     use super::*;
+    use crate::Size;
     use crate::jpeg::coefficients;
     use crate::turbo::{self, Encoding};
-    use crate::Size;
     use proptest::prelude::*;
 
     const LIMIT: u64 = 1 << 20;

@@ -208,7 +208,7 @@ impl EpochRun {
     fn spoil(&self, unit: &mut [Member<'_>], error: &feedline_pixels::Error) {
         for Member { row, .. } in unit.iter_mut().filter(|member| member.row.is_done()) {
             let place = self.locate(row.sample());
-            row.spoilt(Error::sample(place, Stage::Transform, error.to_string()));
+            row.invalidate(Error::sample(place, Stage::Transform, error.to_string()));
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_add_up_and_the_sum_is_judged_anew() {
+    fn counts_add_up_and_the_bottleneck_is_found_again() {
         let rank = |decode: f64, wait: f64| {
             let mut stats = Stats {
                 threads: 2,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sampled::{PadMode, Sampled, Whence, check_elastic};
+use super::sampled::{PadMode, Sampled, SourcePixels, check_elastic};
 use super::warp::check_tensor_interpolation;
 use crate::transform::Interpolation;
 use crate::transform::op::Op;
@@ -43,8 +43,11 @@ impl Op for ElasticTransform {
     fn draw(&self, place: &Place, into: &mut Params) -> Result<(), String> {
         let size = into.size();
         let pair = |(x, y): (f64, f64)| (x as f32, y as f32);
-        let whence =
-            Whence::Elastic { alpha: pair(self.alpha), sigma: pair(self.sigma), seed: place.draw().bits() };
+        let whence = SourcePixels::Elastic {
+            alpha: pair(self.alpha),
+            sigma: pair(self.sigma),
+            seed: place.draw().bits(),
+        };
         into.push(Sampled {
             whence,
             height: size.height,

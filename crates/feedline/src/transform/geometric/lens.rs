@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sampled::{PadMode, Sampled, Whence};
+use super::sampled::{PadMode, Sampled, SourcePixels};
 use crate::transform::Interpolation;
 use crate::transform::op::{Op, check_p, check_range};
 use crate::transform::params::{Params, Place, tidy};
@@ -45,7 +45,7 @@ impl Op for OpticalDistortion {
         let size = into.size();
         let distortion = tidy(draw.between(self.distortion.0, self.distortion.1));
         into.push(Sampled {
-            whence: Whence::Lens { distortion, shift: (tidy(self.shift.0), tidy(self.shift.1)) },
+            whence: SourcePixels::Lens { distortion, shift: (tidy(self.shift.0), tidy(self.shift.1)) },
             height: size.height,
             width: size.width,
             interpolation: Interpolation::Bilinear,

@@ -25,7 +25,7 @@ pub enum PadMode {
 /// Source places of the pixels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", deny_unknown_fields)]
-pub(crate) enum Whence {
+pub(crate) enum SourcePixels {
     /// Six coefficients of an affine map, or eight of a perspective.
     Map {
         #[serde(with = "exact")]
@@ -46,7 +46,7 @@ pub(crate) enum Whence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sampled {
-    pub(super) whence: Whence,
+    pub(super) whence: SourcePixels,
     pub(super) height: u32,
     pub(super) width: u32,
     pub(super) interpolation: Interpolation,
@@ -57,12 +57,12 @@ pub(crate) struct Sampled {
 
 impl Act for Sampled {
     fn check(&self, _before: Size) -> Result<(), String> {
-        if let Whence::Map { coefficients } = &self.whence
+        if let SourcePixels::Map { coefficients } = &self.whence
             && !matches!(coefficients.len(), 6 | 8)
         {
             return Err(format!("a warp has 6 or 8 coefficients, not {}", coefficients.len()));
         }
-        if let Whence::Elastic { sigma: (x, y), alpha: (a, b), .. } = self.whence {
+        if let SourcePixels::Elastic { sigma: (x, y), alpha: (a, b), .. } = self.whence {
             check_elastic((f64::from(a), f64::from(b)), (f64::from(x), f64::from(y)))?;
         }
         check_tensor_interpolation(self.interpolation)?;
@@ -75,9 +75,11 @@ impl Act for Sampled {
 
     fn plan(&self, fusion: &mut Fusion<'_>) {
         let places = match &self.whence {
-            Whence::Map { coefficients } => Places::Map(map(coefficients)),
-            Whence::Lens { distortion, shift } => Places::Lens { distortion: *distortion, shift: *shift },
-            Whence::Elastic { alpha, sigma, seed } => {
+            SourcePixels::Map { coefficients } => Places::Map(map(coefficients)),
+            SourcePixels::Lens { distortion, shift } => {
+                Places::Lens { distortion: *distortion, shift: *shift }
+            }
+            SourcePixels::Elastic { alpha, sigma, seed } => {
                 Places::Elastic { alpha: *alpha, sigma: *sigma, seed: *seed }
             }
         };

@@ -4,7 +4,7 @@
 use feedline_pixels::Size;
 use serde::{Deserialize, Serialize};
 
-use super::sampled::{PadMode, Sampled, Whence};
+use super::sampled::{PadMode, Sampled, SourcePixels};
 use crate::transform::Interpolation;
 use crate::transform::op::{Op, check_p, check_range, half};
 use crate::transform::params::{Params, Place};
@@ -27,7 +27,14 @@ fn about(size: Size, degrees: f64, zoom: f64, center: (f64, f64), goal: (f64, f6
 fn push(into: &mut Params, coefficients: Vec<f64>, outside: PadMode) {
     let Size { width, height } = into.size();
     let (interpolation, fill) = (Interpolation::Bilinear, [0; 3]);
-    into.push(Sampled { whence: Whence::Map { coefficients }, height, width, interpolation, outside, fill });
+    into.push(Sampled {
+        whence: SourcePixels::Map { coefficients },
+        height,
+        width,
+        interpolation,
+        outside,
+        fill,
+    });
 }
 
 /// Rotates by up to `max_deg`, or by one of `angles`, with probability `p`.

@@ -3,7 +3,7 @@
 use feedline_pixels::{Map, Size, Warp, WarpFilter};
 use serde::{Deserialize, Serialize};
 
-use super::sampled::{PadMode, Sampled, Whence, map};
+use super::sampled::{PadMode, Sampled, SourcePixels, map};
 use crate::transform::action::Act;
 use crate::transform::fuse::Fusion;
 use crate::transform::op::check_size;
@@ -89,7 +89,7 @@ impl Warped {
             return self.into();
         }
         let Warped { coefficients, height, width, interpolation, fill } = self;
-        let whence = Whence::Map { coefficients };
+        let whence = SourcePixels::Map { coefficients };
         Sampled { whence, height, width, interpolation, outside: PadMode::Zeros, fill }.into()
     }
 }

@@ -4,7 +4,7 @@ use feedline_pixels::Size;
 use serde::{Deserialize, Serialize};
 
 use super::auto_augment::check_look;
-use super::space::{AUGMIX, Look, Space};
+use super::space::{AUGMIX, Space, WarpSettings};
 use crate::random::Draw;
 use crate::transform::action::Act;
 use crate::transform::fuse::Fusion;
@@ -77,7 +77,7 @@ impl Op for AugMix {
         let shares = dirichlet(&[self.alpha; 2], &mut draw);
         let weights = dirichlet(&vec![self.alpha; self.mixture_width as usize], &mut draw);
         let space = Space::mixing();
-        let look = Look { interpolation: self.interpolation, fill: self.fill, like: Like::Tensor };
+        let look = WarpSettings { interpolation: self.interpolation, fill: self.fill, like: Like::Tensor };
         let choices = if self.all_ops { &AUGMIX[..] } else { &AUGMIX[..9] };
         let mut chains = Vec::with_capacity(weights.len());
         for weight in weights {

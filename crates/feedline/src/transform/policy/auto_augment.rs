@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::space::{Choice, Look, RANDOM, Space};
+use super::space::{Choice, RANDOM, Space, WarpSettings};
 use super::timm::Timm;
 use crate::transform::op::{Op, check_range};
 use crate::transform::params::{Params, Place};
@@ -81,7 +81,7 @@ impl Op for AutoAugment {
     fn draw(&self, place: &Place, into: &mut Params) -> Result<(), String> {
         let mut draw = place.draw();
         let pairs = self.policy.pairs();
-        let look = Look { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
+        let look = WarpSettings { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
         for (choice, probability, bin) in pairs[draw.below(pairs.len() as u64) as usize] {
             if draw.unit() <= probability {
                 Space::usual(10).push(choice, bin, look, &mut draw, into);
@@ -197,7 +197,7 @@ impl Op for RandAugment {
             return Ok(());
         }
         let space = Space::usual(self.num_magnitude_bins);
-        let look = Look { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
+        let look = WarpSettings { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
         for _ in 0..self.num_ops {
             let choice = RANDOM[draw.below(RANDOM.len() as u64) as usize];
             space.push(choice, self.magnitude, look, &mut draw, into);
@@ -253,7 +253,7 @@ impl Op for TrivialAugmentWide {
         let mut draw = place.draw();
         let choice = RANDOM[draw.below(RANDOM.len() as u64) as usize];
         let bin = draw.below(u64::from(self.num_magnitude_bins)) as u32;
-        let look = Look { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
+        let look = WarpSettings { interpolation: self.interpolation, fill: self.fill, like: Like::Pil };
         Space::wide(self.num_magnitude_bins).push(choice, bin, look, &mut draw, into);
         Ok(())
     }

@@ -152,7 +152,14 @@ impl Space {
     }
 
     /// Adds `choice` at level `bin`, with a random sign if it has one.
-    pub(super) fn push(&self, choice: Choice, bin: u32, look: Look, draw: &mut Draw, into: &mut Params) {
+    pub(super) fn push(
+        &self,
+        choice: Choice,
+        bin: u32,
+        look: WarpSettings,
+        draw: &mut Draw,
+        into: &mut Params,
+    ) {
         let (mut magnitude, signed) = self.magnitude(choice, bin, into.size());
         if signed && draw.unit() <= 0.5 {
             magnitude = -magnitude;
@@ -163,13 +170,13 @@ impl Space {
 
 /// Interpolation and fill of operations that move pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct WarpSettings {
     pub(super) interpolation: Interpolation,
     pub(super) fill: [u8; 3],
     pub(super) like: Like,
 }
 
-fn do_choice(choice: Choice, magnitude: f64, look: Look, into: &mut Params) {
+fn do_choice(choice: Choice, magnitude: f64, look: WarpSettings, into: &mut Params) {
     let (size, like) = (into.size(), look.like);
     let warp =
         |map: Affine, into: &mut Params| into.push(map.warped(look.interpolation, look.fill).like(like));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_schema::DataType;
 
 use super::super::layout::Node;
-use super::{Column, In, IpcTable};
+use super::{Column, IpcTable, NumberedBatch};
 use crate::error::Result;
 use crate::format::columns::{Shape, placed};
 use crate::sample::{DType, Kind, MAX_DIMENSIONS, SampleBuffer, Value};
@@ -16,7 +16,7 @@ impl IpcTable {
     pub(super) fn direct(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         column: &Column,
         row: usize,
@@ -51,7 +51,7 @@ impl IpcTable {
     pub(super) fn is_null(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         row: usize,
     ) -> Result<bool> {
@@ -68,7 +68,7 @@ impl IpcTable {
     pub(super) fn byte_range(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         row: usize,
     ) -> Result<Range<u64>> {
@@ -83,7 +83,7 @@ impl IpcTable {
     fn bytes(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         kind: Kind,
         row: usize,
@@ -105,7 +105,13 @@ impl IpcTable {
         Ok(placed(kind, place))
     }
 
-    fn number(&self, object: &dyn Object, inside: In<'_>, node: &Node, row: usize) -> Result<Value> {
+    fn number(
+        &self,
+        object: &dyn Object,
+        inside: NumberedBatch<'_>,
+        node: &Node,
+        row: usize,
+    ) -> Result<Value> {
         let numbers = self.piece(object, inside, node.buffer(inside.batch, 1))?;
         let short = || self.bad("a column shorter than its batch");
         if node.data_type == DataType::Boolean {
@@ -121,7 +127,7 @@ impl IpcTable {
     fn list(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         column: &Column,
         dtype: DType,
@@ -165,7 +171,7 @@ impl IpcTable {
     fn elements(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         node: &Node,
         rows: Range<usize>,
     ) -> Result<(Range<usize>, Option<usize>)> {
@@ -196,7 +202,7 @@ impl IpcTable {
     fn numbers(
         &self,
         object: &dyn Object,
-        inside: In<'_>,
+        inside: NumberedBatch<'_>,
         level: &Node,
         range: Range<usize>,
         into: &mut SampleBuffer,
