@@ -5,6 +5,10 @@ use feedline::video::Index;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
+    // Any bytes as a stored index, too.
+    if let Ok(stored) = Index::from_bytes(bytes, 1 << 20) {
+        assert!(stored.packets.iter().all(|packet| packet.offset + u64::from(packet.size) <= 1 << 20));
+    }
     let Ok(index) = Index::read(bytes) else { return };
     assert!(!index.is_empty() && index.len() <= index.packets.len());
     for packet in &index.packets {
@@ -16,4 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
         last = index.time(frame);
     }
     assert!(index.fps() >= 0.0);
+    let size = bytes.len() as u64;
+    if let Ok(stored) = Index::from_bytes(&index.to_bytes(size), size) {
+        assert_eq!(stored, index);
+    }
 });

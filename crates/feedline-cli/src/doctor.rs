@@ -1,6 +1,7 @@
 //! `feedline doctor`: examines the machine and says what limits feedline on it.
 
 use feedline::loader::{StorageProbe, probe_storage};
+use feedline::video::{Codec, decoder_of};
 use feedline_pixels::{CpuLevel, turbo};
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ struct Findings {
     libjpeg_turbo: String,
     /// Major version of the FFmpeg that decodes video.
     ffmpeg: Option<u32>,
+    /// Who decodes each codec of video; null if nobody does.
+    video_decoders: Vec<(&'static str, Option<String>)>,
     formats: Vec<&'static str>,
     system: String,
     cpu: Option<String>,
@@ -105,6 +108,9 @@ fn examine_machine() -> Findings {
         optimised_build: !cfg!(debug_assertions),
         libjpeg_turbo: turbo::version(),
         ffmpeg: feedline::video::ffmpeg_version().map(|version| version.0),
+        video_decoders: Codec::ALL
+            .map(|codec| (codec.name(), decoder_of(codec).map(|decoder| decoder.to_string())))
+            .to_vec(),
         formats: feedline::format::format_names(),
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         cpu: machine::cpu_model(),
@@ -183,9 +189,11 @@ fn show(found: &Findings, output: &mut Output) {
         &format!("{}{}", found.feedline, if found.optimised_build { "" } else { " (not optimised)" }),
     ]);
     table.row(["libjpeg-turbo", &found.libjpeg_turbo]);
-    let ffmpeg =
-        found.ffmpeg.map_or("not found: videos are not decoded".to_owned(), |version| version.to_string());
+    let ffmpeg = found.ffmpeg.map_or("not found".to_owned(), |version| version.to_string());
     table.row(["FFmpeg", &ffmpeg]);
+    for (codec, decoder) in &found.video_decoders {
+        table.row([&format!("  {codec}"), decoder.as_deref().unwrap_or("no decoder: install FFmpeg")]);
+    }
     table.row(["formats", &found.formats.join(", ")]);
     table.row(["system", &found.system]);
     table.row(["processor", &found.cpu.clone().unwrap_or_else(unknown)]);

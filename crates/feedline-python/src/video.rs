@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use feedline::error::Location;
-use feedline::video::{Decoder, Index};
+use feedline::video::{Decoder, Index, WholeFile};
 use pyo3::prelude::*;
 
 use crate::dataset::array;
@@ -62,7 +62,7 @@ impl PyVideo {
         let (mut pixels, mut size) = (Vec::new(), (0, 0));
         let decoded = py.detach(|| {
             let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
-            decoder.frames(&self.file, &self.index, &indices, &mut |place, frame| {
+            decoder.frames(&WholeFile(&self.file), &self.index, &indices, &mut |place, frame| {
                 size = (frame.height, frame.width);
                 pixels.resize(indices.len() * frame.rgb.len(), 0);
                 pixels[place * frame.rgb.len()..(place + 1) * frame.rgb.len()].copy_from_slice(&frame.rgb);

@@ -1,7 +1,8 @@
 //! Frames by number.
 
+use crate::bytes::Packets;
+use crate::engine::{self, Engine};
 use crate::error::{Error, Result, malformed};
-use crate::ffmpeg::Ffmpeg;
 use crate::index::Index;
 use crate::rgb::turned;
 
@@ -20,8 +21,9 @@ pub struct Frame {
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// The open decoder, and the description of the track that it was opened for.
-    open: Option<(Ffmpeg, Index)>,
+    open: Option<(Box<dyn Engine>, Index)>,
     scratch: Vec<u8>,
+    frame: Frame,
 }
 
 /// A place in the packets while frames are looked for.
@@ -30,8 +32,10 @@ struct Walk {
     began: u32,
     /// The next packet to pass in.
     next: u32,
-    /// Set when all packets were passed in.
+    /// Set when all packets were passed in that are there.
     ended: bool,
+    /// A packet that is in the file but not in memory.
+    unread: Option<u32>,
 }
 
 impl Decoder {
@@ -44,7 +48,7 @@ impl Decoder {
     /// shown. A frame that is wanted several times is decoded once.
     pub fn frames(
         &mut self,
-        file: &[u8],
+        file: &dyn Packets,
         index: &Index,
         frames: &[usize],
         emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
@@ -55,9 +59,9 @@ impl Decoder {
         let mut wanted: Vec<(u32, usize)> =
             frames.iter().enumerate().map(|(place, frame)| (index.shown[*frame], place)).collect();
         wanted.sort_unstable();
-        let Decoder { open, scratch } = self;
+        let Decoder { open, scratch, frame } = self;
         let decoder = reopened(open, index)?;
-        let result = decode(decoder, file, index, &wanted, scratch, emit);
+        let result = decode(decoder, file, index, &wanted, Room { scratch, frame }, emit);
         if result.is_err() {
             // Whatever state it is in, the next file must not see it.
             self.open = None;
@@ -67,7 +71,7 @@ impl Decoder {
 }
 
 /// The decoder that is open, if it fits the track; otherwise a new one.
-fn reopened<'a>(open: &'a mut Option<(Ffmpeg, Index)>, index: &Index) -> Result<&'a mut Ffmpeg> {
+fn reopened<'a>(open: &'a mut Option<(Box<dyn Engine>, Index)>, index: &Index) -> Result<&'a mut dyn Engine> {
     let same = |known: &Index| {
         (known.codec, known.width, known.height, &known.config)
             == (index.codec, index.width, index.height, &index.config)
@@ -75,45 +79,34 @@ fn reopened<'a>(open: &'a mut Option<(Ffmpeg, Index)>, index: &Index) -> Result<
     if !open.as_ref().is_some_and(|(_, known)| same(known)) {
         *open = None;
         let described = Index { packets: Vec::new(), shown: Vec::new(), ..index.clone() };
-        *open = Some((Ffmpeg::open(index)?, described));
+        *open = Some((engine::open(index)?, described));
     }
-    Ok(&mut open.as_mut().expect("it was opened just now").0)
-}
-
-/// Where decoding begins for a packet: the key frame before it, or the one before that if the packet is shown earlier than
-/// its key frame, because it then builds on frames before it.
-fn start_of(index: &Index, packet: u32) -> u32 {
-    let mut key = index.key_before(packet);
-    while key > 0 && index.packets[packet as usize].pts < index.packets[key as usize].pts {
-        key = index.key_before(key - 1);
-    }
-    key
+    Ok(&mut *open.as_mut().expect("it was opened just now").0)
 }
 
 fn decode(
-    decoder: &mut Ffmpeg,
-    file: &[u8],
+    decoder: &mut dyn Engine,
+    file: &dyn Packets,
     index: &Index,
     wanted: &[(u32, usize)],
-    scratch: &mut Vec<u8>,
+    mut room: Room<'_>,
     emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
 ) -> Result<()> {
     let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
-    let mut room = Room { scratch, frame: Frame::default() };
     let mut walk: Option<Walk> = None;
     for (at, (frame, _)) in wanted.iter().enumerate() {
-        let mut start = start_of(index, *frame);
+        let mut start = index.start_of(*frame);
         while search.missing[at] {
             if walk.as_ref().is_none_or(|walk| walk.ended || walk.began > start || walk.next < start) {
-                search.decoder.flush();
-                walk = Some(Walk { began: start, next: start, ended: false });
+                search.decoder.flush()?;
+                walk = Some(Walk { began: start, next: start, ended: false, unread: None });
             }
             let walk = walk.as_mut().expect("it was set just now");
             match search.go_on(walk, at, &mut room, emit) {
                 // Not every key frame stands alone: frames after it may build on what came before it.
                 Err(Error::Malformed(_)) if walk.began > 0 => {
                     start =
-                        if start == start_of(index, *frame) { index.key_before(walk.began - 1) } else { 0 };
+                        if start == index.start_of(*frame) { index.key_before(walk.began - 1) } else { 0 };
                     walk.ended = true;
                 }
                 found => found?,
@@ -126,13 +119,13 @@ fn decode(
 /// Memory for a frame.
 struct Room<'a> {
     scratch: &'a mut Vec<u8>,
-    frame: Frame,
+    frame: &'a mut Frame,
 }
 
 /// Frames that are looked for in one file.
 struct Search<'a> {
-    decoder: &'a mut Ffmpeg,
-    file: &'a [u8],
+    decoder: &'a mut dyn Engine,
+    file: &'a dyn Packets,
     index: &'a Index,
     /// Packet and place in the request, by packet.
     wanted: &'a [(u32, usize)],
@@ -151,42 +144,49 @@ impl Search<'_> {
         while self.missing[at] {
             let Some((number, picture)) = self.decoder.receive()? else {
                 if walk.ended {
-                    return Err(malformed(format!("packet {} gives no frame", self.wanted[at].0)));
+                    let lost = malformed(format!("packet {} gives no frame", self.wanted[at].0));
+                    return Err(walk.unread.map_or(lost, |packet| Error::NotRead { packet }));
                 }
-                feed(self.decoder, self.file, self.index, walk)?;
+                self.feed(walk)?;
                 continue;
             };
             let first = self.wanted.partition_point(|(packet, _)| i64::from(*packet) < number);
             let same =
                 self.wanted[first..].iter().take_while(|(packet, _)| i64::from(*packet) == number).count();
             // What is shown before the first key frame of the walk lacks what it builds on.
-            let whole = number >= 0 && start_of(self.index, number as u32) >= walk.began;
+            let whole = number >= 0 && self.index.start_of(number as u32) >= walk.began;
             if same == 0 || !self.missing[first] || !whole {
                 continue;
             }
-            to_frame(&picture, self.index.rotation, room.scratch, &mut room.frame)?;
+            to_frame(&picture, self.index.rotation, room.scratch, room.frame)?;
             for place in first..first + same {
                 self.missing[place] = false;
-                emit(self.wanted[place].1, &room.frame)?;
+                emit(self.wanted[place].1, room.frame)?;
             }
         }
         Ok(())
     }
-}
 
-/// Passes the next packet in, or the end.
-fn feed(decoder: &mut Ffmpeg, file: &[u8], index: &Index, walk: &mut Walk) -> Result<()> {
-    let Some(packet) = index.packets.get(walk.next as usize) else {
-        walk.ended = true;
-        decoder.finish();
-        return Ok(());
-    };
-    let range = packet.offset as usize..packet.offset as usize + packet.size as usize;
-    let bytes =
-        file.get(range).ok_or_else(|| malformed(format!("packet {} is not in the file", walk.next)))?;
-    decoder.send(i64::from(walk.next), bytes)?;
-    walk.next += 1;
-    Ok(())
+    /// Passes the next packet in. Behind the last one that is wanted or there, says that this is the end: the decoder then
+    /// returns what it has kept back.
+    fn feed(&mut self, walk: &mut Walk) -> Result<()> {
+        let number = walk.next;
+        let last = self.wanted.last().map_or(0, |(packet, _)| *packet);
+        let packet = self.index.packets.get(number as usize).filter(|_| number <= last);
+        let bytes = packet.and_then(|packet| self.file.packet(packet.offset, packet.size));
+        let Some(bytes) = bytes else {
+            walk.unread = packet.map(|_| number);
+            walk.ended = true;
+            self.decoder.finish();
+            return Ok(());
+        };
+        if self.index.checks.get(number as usize).is_some_and(|check| *check != crc32c::crc32c(bytes)) {
+            return Err(malformed(format!("packet {number} is damaged: its checksum differs")));
+        }
+        self.decoder.send(i64::from(number), bytes)?;
+        walk.next += 1;
+        Ok(())
+    }
 }
 
 fn to_frame(
@@ -198,12 +198,12 @@ fn to_frame(
     let bytes = 3 * picture.width * picture.height;
     fit(&mut frame.rgb, bytes)?;
     if rotation == 0 {
-        picture.write_rgb(&mut frame.rgb);
+        picture.write_rgb(&mut frame.rgb)?;
         (frame.width, frame.height) = (picture.width, picture.height);
         return Ok(());
     }
     fit(scratch, bytes)?;
-    picture.write_rgb(scratch);
+    picture.write_rgb(scratch)?;
     (frame.width, frame.height) = turned(scratch, picture.width, picture.height, rotation, &mut frame.rgb);
     Ok(())
 }

@@ -13,6 +13,12 @@ pub enum Error {
     /// No decoder for the codec is there.
     #[error("{0}")]
     NoDecoder(String),
+    /// A packet is needed that the caller did not read: [`Index::needed`](crate::Index::needed) was too few.
+    #[error("packet {packet} was not read")]
+    NotRead {
+        /// Its number.
+        packet: u32,
+    },
     /// Memory could not be allocated.
     #[error("no memory for {bytes} bytes of video")]
     OutOfMemory {

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::engine::Engine;
 use crate::error::{Error, Result, malformed};
 use crate::index::{Codec, Index};
 use crate::rgb::{Layout, Picture, Planes};
@@ -168,22 +169,27 @@ fn names(codec: Codec) -> &'static [&'static CStr] {
     }
 }
 
+/// The functions, and FFmpeg's decoder for a codec.
+fn find(codec: Codec) -> Option<(&'static Functions, *const c_void)> {
+    let call = functions()?;
+    // SAFETY: the names end with a zero; a null result is checked.
+    let decoders =
+        names(codec).iter().map(|name| unsafe { (call.avcodec_find_decoder_by_name)(name.as_ptr()) });
+    let mut decoders = decoders.filter(|decoder| !decoder.is_null());
+    decoders.next().map(|decoder| (call, decoder))
+}
+
 impl Ffmpeg {
+    /// Whether there is a decoder for a codec.
+    pub(crate) fn has(codec: Codec) -> bool {
+        find(codec).is_some()
+    }
+
     /// A decoder for the track, single-threaded inside.
     pub(crate) fn open(index: &Index) -> Result<Self> {
         let codec = index.codec;
-        let call = functions().ok_or_else(|| {
-            Error::NoDecoder(format!(
-                "no decoder for {}: FFmpeg's libraries (libavcodec of version 4 to 8) were not found; install FFmpeg",
-                codec.name()
-            ))
-        })?;
-        // SAFETY: the names end with a zero; a null result is checked.
-        let decoder = names(codec)
-            .iter()
-            .map(|name| unsafe { (call.avcodec_find_decoder_by_name)(name.as_ptr()) })
-            .find(|decoder| !decoder.is_null())
-            .ok_or_else(|| Error::NoDecoder(format!("this FFmpeg has no decoder for {}", codec.name())))?;
+        let (call, decoder) = find(codec)
+            .ok_or_else(|| Error::NoDecoder(format!("FFmpeg has no decoder for {}", codec.name())))?;
         // SAFETY: each result is checked before it is used; `Drop` frees what is there.
         let mut made = unsafe {
             Ffmpeg {
@@ -256,56 +262,6 @@ impl Ffmpeg {
         value
     }
 
-    /// Forgets everything, for a jump to another key frame.
-    pub(crate) fn flush(&mut self) {
-        // SAFETY: the context is open.
-        unsafe { (self.call.avcodec_flush_buffers)(self.context) };
-    }
-
-    /// Passes packet `number` in.
-    pub(crate) fn send(&mut self, number: i64, bytes: &[u8]) -> Result<()> {
-        let call = self.call;
-        let size =
-            c_int::try_from(bytes.len()).map_err(|_| malformed("a frame of more than two gigabytes"))?;
-        // SAFETY: `av_new_packet` gives the packet `size` bytes of its own, padded; it is unreferenced after the call.
-        let sent = unsafe {
-            if (call.av_new_packet)(self.packet, size) < 0 {
-                return Err(Error::OutOfMemory { bytes: bytes.len() as u64 });
-            }
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*self.packet).data, bytes.len());
-            ((*self.packet).pts, (*self.packet).dts) = (number, i64::MIN);
-            let sent = (call.avcodec_send_packet)(self.context, self.packet);
-            (call.av_packet_unref)(self.packet);
-            sent
-        };
-        if sent < 0 {
-            Err(malformed(format!("frame {number} cannot be decoded (FFmpeg error {sent})")))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Says that there are no more packets.
-    pub(crate) fn finish(&mut self) {
-        // SAFETY: the context is open; a null packet means the end.
-        unsafe { (self.call.avcodec_send_packet)(self.context, std::ptr::null()) };
-    }
-
-    /// The next frame and the number of its packet, if one is ready.
-    pub(crate) fn receive(&mut self) -> Result<Option<(i64, Picture<'_>)>> {
-        // SAFETY: the context is open and the frame allocated; FFmpeg unreferences what the frame had.
-        let received = unsafe { (self.call.avcodec_receive_frame)(self.context, self.frame) };
-        match received {
-            EAGAIN | END => Ok(None),
-            wrong if wrong < 0 => Err(malformed(format!("a frame cannot be decoded (FFmpeg error {wrong})"))),
-            _ => {
-                // SAFETY: the frame was filled just now.
-                let number = unsafe { (*self.frame).pts };
-                Ok(Some((number, self.picture()?)))
-            }
-        }
-    }
-
     /// The planes of the frame that was received.
     fn picture(&self) -> Result<Picture<'_>> {
         // SAFETY: the frame is filled; the name is a constant of FFmpeg's.
@@ -336,6 +292,55 @@ impl Ffmpeg {
         let planes: Planes<'_> = [plane(0)?, plane(1)?, plane(2)?];
         let full = layout.full || self.get(c"color_range") == 2;
         Ok(Picture { width, height, layout, planes, matrix: self.get(c"colorspace"), full })
+    }
+}
+
+impl Engine for Ffmpeg {
+    fn flush(&mut self) -> Result<()> {
+        // SAFETY: the context is open.
+        unsafe { (self.call.avcodec_flush_buffers)(self.context) };
+        Ok(())
+    }
+
+    fn send(&mut self, number: i64, bytes: &[u8]) -> Result<()> {
+        let call = self.call;
+        let size =
+            c_int::try_from(bytes.len()).map_err(|_| malformed("a frame of more than two gigabytes"))?;
+        // SAFETY: `av_new_packet` gives the packet `size` bytes of its own, padded; it is unreferenced after the call.
+        let sent = unsafe {
+            if (call.av_new_packet)(self.packet, size) < 0 {
+                return Err(Error::OutOfMemory { bytes: bytes.len() as u64 });
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*self.packet).data, bytes.len());
+            ((*self.packet).pts, (*self.packet).dts) = (number, i64::MIN);
+            let sent = (call.avcodec_send_packet)(self.context, self.packet);
+            (call.av_packet_unref)(self.packet);
+            sent
+        };
+        if sent < 0 {
+            Err(malformed(format!("frame {number} cannot be decoded (FFmpeg error {sent})")))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn finish(&mut self) {
+        // SAFETY: the context is open; a null packet means the end.
+        unsafe { (self.call.avcodec_send_packet)(self.context, std::ptr::null()) };
+    }
+
+    fn receive(&mut self) -> Result<Option<(i64, Picture<'_>)>> {
+        // SAFETY: the context is open and the frame allocated; FFmpeg unreferences what the frame had.
+        let received = unsafe { (self.call.avcodec_receive_frame)(self.context, self.frame) };
+        match received {
+            EAGAIN | END => Ok(None),
+            wrong if wrong < 0 => Err(malformed(format!("a frame cannot be decoded (FFmpeg error {wrong})"))),
+            _ => {
+                // SAFETY: the frame was filled just now.
+                let number = unsafe { (*self.frame).pts };
+                Ok(Some((number, self.picture()?)))
+            }
+        }
     }
 }
 

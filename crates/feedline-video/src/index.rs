@@ -1,5 +1,6 @@
 //! What a container says of its first video track: time, place and kind of every packet.
 
+use crate::bytes::FileBytes;
 use crate::error::{Error, Result, malformed};
 use crate::{mkv, mp4};
 
@@ -22,6 +23,9 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// All that are known here.
+    pub const ALL: [Codec; 6] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1, Codec::Mpeg4];
+
     /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
@@ -69,6 +73,8 @@ pub struct Index {
     pub shown: Vec<u32>,
     /// Length in seconds.
     pub duration: f64,
+    /// CRC-32C of every packet, empty if not known.
+    pub checks: Vec<u32>,
 }
 
 /// Whether the first bytes of a file are those of a container that is read here.
@@ -77,12 +83,19 @@ pub fn is_video(bytes: &[u8]) -> bool {
 }
 
 impl Index {
-    /// Reads the tables of a file.
+    /// Reads the tables of a file that is in memory.
     pub fn read(file: &[u8]) -> Result<Self> {
-        if mp4::is_mp4(file) {
+        Index::read_from(&mut &*file)
+    }
+
+    /// Reads the tables of a file: of an mp4 only these, of an mkv or webm everything.
+    pub fn read_from(file: &mut dyn FileBytes) -> Result<Self> {
+        let size = file.size();
+        let head: Vec<u8> = file.read(0..size.min(16))?.into_owned();
+        if mp4::is_mp4(&head) {
             mp4::read(file)
-        } else if mkv::is_mkv(file) {
-            mkv::read(file)
+        } else if mkv::is_mkv(&head) {
+            mkv::read(&file.read(0..size)?)
         } else {
             Err(Error::Unsupported("not an mp4, mkv or webm file".to_owned()))
         }
@@ -114,7 +127,7 @@ impl Index {
 
     /// Finishes an index: checks packets against the file and finds the order in which they are shown. Frames before
     /// `first` ticks are decoded but not shown; times count from there.
-    pub(crate) fn finish(mut self, file: &[u8], first: i64) -> Result<Self> {
+    pub(crate) fn finish(mut self, size: u64, first: i64) -> Result<Self> {
         if self.packets.is_empty() {
             return Err(malformed("the video track has no frames"));
         }
@@ -126,7 +139,7 @@ impl Index {
         }
         for (number, packet) in self.packets.iter_mut().enumerate() {
             let end = packet.offset.checked_add(u64::from(packet.size));
-            if end.is_none_or(|end| end > file.len() as u64) {
+            if end.is_none_or(|end| end > size) {
                 let reason = format!("frame {number} is at byte {}, past the end: truncated?", packet.offset);
                 return Err(malformed(reason));
             }
@@ -140,6 +153,32 @@ impl Index {
             return Err(malformed("no frame of the video is shown"));
         }
         Ok(self)
+    }
+
+    /// The packets that are decoded to get these frames, as ranges of numbers in ascending order.
+    pub fn needed(&self, frames: &[usize]) -> Vec<std::ops::Range<u32>> {
+        let wanted = |frame: &usize| self.shown.get(*frame).map(|packet| (self.start_of(*packet), *packet));
+        let mut spans: Vec<(u32, u32)> = frames.iter().filter_map(wanted).collect();
+        spans.sort_unstable();
+        let mut ranges: Vec<std::ops::Range<u32>> = Vec::new();
+        for (start, last) in spans {
+            let end = last + 1;
+            match ranges.last_mut() {
+                Some(range) if start <= range.end => range.end = range.end.max(end),
+                _ => ranges.push(start..end),
+            }
+        }
+        ranges
+    }
+
+    /// Where decoding begins for a packet: the key frame before it, or the one before that if the packet is shown earlier
+    /// than its key frame, because it then builds on frames before it.
+    pub(crate) fn start_of(&self, packet: u32) -> u32 {
+        let mut key = self.key_before(packet);
+        while key > 0 && self.packets[packet as usize].pts < self.packets[key as usize].pts {
+            key = self.key_before(key - 1);
+        }
+        key
     }
 
     /// The packet where decoding of packet `number` begins.

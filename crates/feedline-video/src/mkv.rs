@@ -132,9 +132,10 @@ pub(crate) fn read(file: &[u8]) -> Result<Index> {
         ticks_per_second: 1.0 / seconds,
         packets,
         shown: Vec::new(),
+        checks: Vec::new(),
         duration: if duration > 0.0 { duration * seconds } else { last + track.each as f64 / 1e9 },
     };
-    index.finish(file, 0)
+    index.finish(file.len() as u64, 0)
 }
 
 fn info(file: &[u8], info: &Element, scale: &mut u64, duration: &mut f64) -> Result<()> {

@@ -1,7 +1,8 @@
 //! Stands in for FFmpeg where this crate is built without it.
 
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Codec, Index};
 use crate::rgb::Picture;
 
 /// Which FFmpeg was found.
@@ -20,26 +21,32 @@ pub(crate) struct Ffmpeg {
 }
 
 impl Ffmpeg {
+    pub(crate) fn has(_codec: Codec) -> bool {
+        false
+    }
+
     pub(crate) fn open(index: &Index) -> Result<Self> {
         let codec = index.codec.name();
         Err(Error::NoDecoder(format!(
             "no decoder for {codec}: this feedline was built without the feature 'video'"
         )))
     }
+}
 
-    pub(crate) fn flush(&mut self) {
+impl Engine for Ffmpeg {
+    fn flush(&mut self) -> Result<()> {
         match self.never {}
     }
 
-    pub(crate) fn send(&mut self, _number: i64, _bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, _number: i64, _bytes: &[u8]) -> Result<()> {
         match self.never {}
     }
 
-    pub(crate) fn finish(&mut self) {
+    fn finish(&mut self) {
         match self.never {}
     }
 
-    pub(crate) fn receive(&mut self) -> Result<Option<(i64, Picture<'_>)>> {
+    fn receive(&mut self) -> Result<Option<(i64, Picture<'_>)>> {
         match self.never {}
     }
 }

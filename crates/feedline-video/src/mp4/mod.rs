@@ -1,5 +1,10 @@
 //! ISO media files: mp4, mov, m4v. Tables only; frames stay where they are.
 
+mod fragments;
+
+use std::ops::Range;
+
+use crate::bytes::FileBytes;
 use crate::error::{Error, Result, malformed};
 use crate::index::{Codec, Index, Packet};
 
@@ -82,28 +87,77 @@ fn need<'a>(bytes: &'a [u8], path: &[&[u8; 4]]) -> Result<&'a [u8]> {
     })
 }
 
-pub(crate) fn read(file: &[u8]) -> Result<Index> {
-    let moov = movie(file)?;
-    for found in nodes(moov) {
+/// Tables of fragments may not be larger in all than this.
+const MOST_TABLES: u64 = 1 << 30;
+
+/// The tables of a file: of the whole, and of its fragments with their places.
+#[derive(Default)]
+struct Tables {
+    moov: Option<Vec<u8>>,
+    fragments: Vec<(u64, Vec<u8>)>,
+}
+
+pub(crate) fn read(file: &mut dyn FileBytes) -> Result<Index> {
+    let size = file.size();
+    let Tables { moov, fragments } = tables(file)?;
+    let moov =
+        moov.ok_or_else(|| malformed("there is no box moov: truncated, or not finished by its writer"))?;
+    for found in nodes(&moov) {
         let found = found?;
         if found.kind == *b"trak" && handler(found.body)? == *b"vide" {
-            return track(file, moov, found.body);
+            return track(size, &moov, found.body, &fragments);
         }
     }
     Err(Error::Unsupported("the file has no video track".to_owned()))
 }
 
-/// The tables of the movie. Media data that are cut off do not hide them, if they come first.
-fn movie(file: &[u8]) -> Result<&[u8]> {
-    let mut rest = file;
-    while rest.len() >= 8 {
-        match node(rest) {
-            Ok((found, _)) if found.kind == *b"moov" => return Ok(found.body),
-            Ok((_, after)) => rest = after,
-            Err(error) => return Err(error),
+/// Walks through the outermost boxes. Only tables are read.
+fn tables(file: &mut dyn FileBytes) -> Result<Tables> {
+    let (size, mut at) = (file.size(), 0);
+    let (mut found, mut bytes) = (Tables::default(), 0u64);
+    while size - at >= 8 {
+        let (kind, body) = outer(file, at)?;
+        if matches!(&kind, b"moov" | b"moof") {
+            bytes = bytes.saturating_add(body.end - body.start);
+            if bytes > MOST_TABLES {
+                return Err(malformed("tables of more than a gigabyte"));
+            }
+            let content = file.read(body.clone())?;
+            let mut table = Vec::new();
+            let room = content.len();
+            table.try_reserve_exact(room).map_err(|_| Error::OutOfMemory { bytes: room as u64 })?;
+            table.extend_from_slice(&content);
+            match &kind {
+                b"moov" if found.moov.is_none() => found.moov = Some(table),
+                b"moov" => {}
+                _ => found.fragments.push((at, table)),
+            }
         }
+        let fragmented = || {
+            found.moov.as_ref().is_some_and(|moov| find(moov, &[b"mvex"]).is_ok_and(|part| part.is_some()))
+        };
+        if found.moov.is_some() && !fragmented() {
+            break;
+        }
+        at = body.end;
     }
-    Err(malformed("there is no box moov: truncated, or not finished by its writer"))
+    Ok(found)
+}
+
+/// Kind of the box at `at` and where its content lies.
+fn outer(file: &mut dyn FileBytes, at: u64) -> Result<([u8; 4], Range<u64>)> {
+    let left = file.size() - at;
+    let head = file.read(at..at + left.min(16))?;
+    let kind = [head[4], head[5], head[6], head[7]];
+    let (length, size) = match u32_at(&head, 0)? {
+        0 => (8, left),
+        1 => (16, u64_at(&head, 8)?),
+        size => (8, u64::from(size)),
+    };
+    if !(length..=left).contains(&size) {
+        return Err(malformed(format!("box '{}' of {size} bytes does not fit: truncated?", name(kind))));
+    }
+    Ok((kind, at + length..at + size))
 }
 
 fn handler(trak: &[u8]) -> Result<[u8; 4]> {
@@ -111,7 +165,7 @@ fn handler(trak: &[u8]) -> Result<[u8; 4]> {
     Ok(u32_at(hdlr, 8)?.to_be_bytes())
 }
 
-fn track(file: &[u8], moov: &[u8], trak: &[u8]) -> Result<Index> {
+fn track(size: u64, moov: &[u8], trak: &[u8], fragments: &[(u64, Vec<u8>)]) -> Result<Index> {
     let stbl = need(trak, &[b"mdia", b"minf", b"stbl"])?;
     let entry = SampleEntry::read(need(stbl, &[b"stsd"])?)?;
     let mdhd = need(trak, &[b"mdia", b"mdhd"])?;
@@ -121,13 +175,11 @@ fn track(file: &[u8], moov: &[u8], trak: &[u8]) -> Result<Index> {
         return Err(malformed("the track's clock does not tick"));
     }
     let sizes = Sizes::read(stbl)?;
-    if sizes.count == 0 && find(moov, &[b"mvex"])?.is_some() {
-        return Err(Error::Unsupported(
-            "a fragmented mp4, whose frames are listed in its fragments; remux it (ffmpeg -i in.mp4 -c copy out.mp4)"
-                .to_owned(),
-        ));
+    let (mut packets, mut end) = packets(stbl, &sizes, size)?;
+    if !fragments.is_empty() {
+        let last = fragments::packets(moov, trak, fragments, size, &mut packets)?;
+        end = end.max(last);
     }
-    let (packets, end) = packets(stbl, &sizes, file.len() as u64)?;
     let first = first_shown(trak)?;
     let index = Index {
         codec: entry.codec,
@@ -138,9 +190,10 @@ fn track(file: &[u8], moov: &[u8], trak: &[u8]) -> Result<Index> {
         ticks_per_second: f64::from(timescale),
         packets,
         shown: Vec::new(),
+        checks: Vec::new(),
         duration: (end.saturating_sub(first.max(0))).max(0) as f64 / f64::from(timescale),
     };
-    index.finish(file, first)
+    index.finish(size, first)
 }
 
 /// The description of the encoded frames.
