@@ -31,6 +31,11 @@ pub trait Index {
         Ok(None)
     }
 
+    /// The index of a video's packets that is stored beside it; `None` if there is none.
+    fn stored_index(&self, _sample: u64, _field: usize) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// What is known about an image field without reading the sample.
     fn image_meta(&self, _sample: u64, _field: usize) -> Option<ImageMeta> {
         None

@@ -5,7 +5,9 @@
 //! A loader may run several epochs at once (nested loops); each has its own threads. Dropping an epoch stops
 //! its threads within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
+mod arrays;
 mod audio;
+mod clip_file;
 mod epoch;
 mod faults;
 mod machine;

@@ -8,7 +8,7 @@ use super::audio::{self, AudioPlan};
 use super::mix::MixPlan;
 use super::targets::{self, TargetPlan};
 use super::video::{self, VideoPlan};
-use super::{MOST_OBJECTS, machine, sequence, views, windows};
+use super::{MOST_OBJECTS, arrays, machine, sequence, views, windows};
 use crate::batch::{ColumnSpec, Layout};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -46,6 +46,8 @@ pub(crate) enum Output {
     View { field: usize },
     /// An n-d array field.
     Array { field: usize },
+    /// Windows of an n-d array.
+    ArrayWindow { field: usize },
     /// A window of tokens, or its targets: one token later.
     Tokens { field: usize, skip: usize },
     /// A decoded image; see `Plan::pictures`. `whole`: its image plan, if results have the size of the image, so that
@@ -149,7 +151,9 @@ impl Plan {
         plan.check_views()?;
         plan.check_pixels()?;
         plan.check_sizes()?;
-        let buffered = plan.outputs.iter().filter_map(|o| buffered_field(*o));
+        let in_parts = |field: &usize| plan.video.iter().any(|video| video.in_parts && video.field == *field);
+        let buffered =
+            plan.outputs.iter().filter_map(|o| buffered_field(*o)).filter(|field| !in_parts(field));
         plan.fields = FieldSet::only(schema.fields.len(), buffered);
         plan.depth = plan.choose_depth()?;
         Ok(plan)
@@ -364,7 +368,7 @@ impl Plan {
             return self.add_audio(dataset, field, name);
         }
         if self.is_video(spec)? {
-            return self.add_video(field, name);
+            return self.add_video(dataset, field, name);
         }
         match spec.kind.carrier() {
             Carrier::Image => return self.add_image(field, name, direct),
@@ -427,6 +431,14 @@ impl Plan {
         if let Some(window) = windows::of_field(&self.options, name) {
             return self.add_tokens(field, name, dtype, window);
         }
+        if let Some(window) = arrays::of_field(&self.options, name) {
+            let column = match window.shape() {
+                Some(shape) => ColumnSpec::dense(name, dtype, &shape),
+                None => ColumnSpec::ragged(name, dtype, true, Meaning::Numbers),
+            };
+            self.add(column, Output::ArrayWindow { field });
+            return Ok(());
+        }
         self.add(ColumnSpec::ragged(name, dtype, true, Meaning::Numbers), Output::Array { field });
         Ok(())
     }
@@ -471,8 +483,8 @@ impl Plan {
         Ok(given)
     }
 
-    fn add_video(&mut self, field: usize, name: &str) -> Result<()> {
-        let (plan, columns) = VideoPlan::new(&self.options, field, name, self.columns.len())?;
+    fn add_video(&mut self, dataset: &Dataset, field: usize, name: &str) -> Result<()> {
+        let (plan, columns) = VideoPlan::new(dataset, &self.options, (field, name), self.columns.len())?;
         self.video.push(plan);
         for column in columns {
             self.add(column, Output::Media { field });
@@ -790,6 +802,7 @@ fn buffered_field(output: Output) -> Option<usize> {
         | Output::Valid { field }
         | Output::Bytes { field, .. }
         | Output::Array { field }
+        | Output::ArrayWindow { field }
         | Output::Tokens { field, .. }
         | Output::Media { field }
         | Output::Image { field, .. }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use feedline_pixels::jpeg::{self, Recording};
 
 use super::Shared;
+use super::clip_file::ClipFile;
 use super::plan::{Plan, usable_cores};
 use crate::dataset::{Checkpoints, Dataset, Progress};
 use crate::error::{Error, Result};
@@ -23,7 +24,8 @@ const WORTH_INDEXING: usize = 8 << 10;
 
 /// The store for the images that `plan` decodes, if it may have any.
 pub(super) fn store(dataset: &Dataset, plan: &Plan) -> Option<Checkpoints> {
-    let decodes = plan.pictures.iter().any(|views| views.values.is_none());
+    let in_parts = plan.video.iter().any(|video| video.in_parts);
+    let decodes = in_parts || plan.pictures.iter().any(|views| views.values.is_none());
     (plan.options.index != IndexMode::Off && decodes).then(|| dataset.checkpoints())
 }
 
@@ -98,9 +100,9 @@ impl Seeker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// Images that were indexed now.
+    /// Images and videos that were indexed now.
     pub indexed: u64,
-    /// Images that had an index before: in the store, or in their pack.
+    /// Images and videos that had an index before: in the store, or in their pack.
     pub known: u64,
     /// Images that cannot or need not have one: other codecs, progressive JPEGs, small files.
     pub without: u64,
@@ -112,18 +114,20 @@ pub struct IndexReport {
     pub saved: bool,
 }
 
-/// Builds the seek indexes of all JPEGs of a data set ahead of the first epoch, with `workers` threads (0 for all
+/// Builds the seek indexes of all JPEGs and videos of a data set ahead of the first epoch, with `workers` threads (0 for all
 /// cores). `progress` may end it early; what was indexed by then is kept.
 pub fn build_indexes(dataset: &Dataset, workers: usize, progress: &dyn Progress) -> Result<IndexReport> {
     let fields = &dataset.schema().fields;
-    let images: Vec<usize> = (0..fields.len()).filter(|n| fields[*n].kind == Kind::Image).collect();
-    if images.is_empty() {
-        return Err(Error::option("path", format!("{} has no images", dataset.uri())));
+    let of_kind = |kind: Kind| (0..fields.len()).filter(|n| fields[*n].kind == kind).collect::<Vec<usize>>();
+    let (images, videos) = (of_kind(Kind::Image), of_kind(Kind::Video));
+    if images.is_empty() && videos.is_empty() {
+        return Err(Error::option("path", format!("{} has no images and no videos", dataset.uri())));
     }
     let builder = Builder {
         dataset,
         store: dataset.checkpoints(),
         wanted: FieldSet::only(fields.len(), images),
+        videos,
         next: AtomicU64::new(0),
         read: AtomicU64::new(0),
         report: Mutex::default(),
@@ -144,6 +148,7 @@ struct Builder<'a> {
     dataset: &'a Dataset,
     store: Checkpoints,
     wanted: FieldSet,
+    videos: Vec<usize>,
     next: AtomicU64,
     read: AtomicU64,
     report: Mutex<IndexReport>,
@@ -165,6 +170,9 @@ impl Builder<'_> {
             } else {
                 own.unreadable += 1;
             }
+            for field in &self.videos {
+                self.index_video(sample, *field, &mut own);
+            }
             let used = buffer.used() as u64;
             let read = self.read.fetch_add(used, Ordering::Relaxed) + used;
             if progress.update(sample + 1, read, self.dataset.len()) == ControlFlow::Break(()) {
@@ -177,6 +185,22 @@ impl Builder<'_> {
             report.without += own.without;
             report.unreadable += own.unreadable;
         }
+    }
+
+    /// Finds the packets of a video.
+    fn index_video(&self, sample: u64, field: usize, report: &mut IndexReport) {
+        let place = || self.dataset.format().locate(sample);
+        let stored = || matches!(self.dataset.format().stored_index(sample, field), Ok(Some(_)));
+        let counted = match ClipFile::open(self.dataset, sample, field) {
+            Ok(Some(file)) if stored() || file.stored(Some(&self.store)).is_some() => &mut report.known,
+            Ok(Some(file)) => match file.index(self.dataset, Some(&self.store), (sample, field), &place) {
+                Ok(_) => &mut report.indexed,
+                Err(_) => &mut report.unreadable,
+            },
+            Ok(None) => &mut report.without,
+            Err(_) => &mut report.unreadable,
+        };
+        *counted += 1;
     }
 
     fn index(

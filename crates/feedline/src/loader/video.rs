@@ -1,14 +1,16 @@
 //! Fields of encoded video: chooses a clip's frames, decodes them, runs one program on all, writes them into their column.
 
 use feedline_pixels::Size;
-use feedline_video::{Decoder, Frame, Index};
+use feedline_video::{Decoder, Frame, Index, Packets, Pieces, WholeFile};
 
-use super::workers::{EpochRun, copy_free, decode_error, missing, planned};
+use super::clip_file::{self, ClipFile, blame};
+use super::workers::{EpochRun, copy_free, decode_error, missing, planned, read_error};
 use crate::batch::{ColumnSpec, RowMut, Shape};
+use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::field::{DType, Meaning};
 use crate::render::{ImageDecoder, StoredImage};
-use crate::sample::{ImageEncoding, ImageMeta, SampleBuffer, Value};
+use crate::sample::{FieldSet, ImageEncoding, ImageMeta, SampleBuffer, Value};
 use crate::spec::{DecodeMode, FieldTransforms, LoaderOptions};
 use crate::transform::ops::{Clip, ClipPolicy};
 use crate::transform::{ImagePlan, Params, Place, Program, SampleKey, Times, Transform};
@@ -22,6 +24,8 @@ pub(super) struct VideoPlan {
     /// Columns of the frames and of their times.
     columns: (usize, usize),
     dense: bool,
+    /// Whether only parts of each file are read, here and not with the sample's other fields.
+    pub(super) in_parts: bool,
 }
 
 /// A thread's decoder, kept from sample to sample.
@@ -31,6 +35,9 @@ pub(super) struct VideoRunner {
     params: Params,
     program: Program,
     rows: Vec<u8>,
+    pieces: Pieces,
+    /// For videos that cannot be read in parts.
+    buffer: SampleBuffer,
 }
 
 /// Whether a field's list is for videos.
@@ -42,9 +49,9 @@ pub(super) fn has_clip(options: &LoaderOptions, name: &str) -> bool {
 impl VideoPlan {
     /// Checks a field's list: a `Clip`, then operations on images. `at` is the number of the first of its columns.
     pub(super) fn new(
+        dataset: &Dataset,
         options: &LoaderOptions,
-        field: usize,
-        name: &str,
+        (field, name): (usize, &str),
         at: usize,
     ) -> Result<(Self, [ColumnSpec; 2])> {
         let refuse = |reason: &str| Error::option("transforms", format!("{name}: {reason}"));
@@ -70,7 +77,10 @@ impl VideoPlan {
             let ragged = |name: &str, dtype| ColumnSpec::ragged(name, dtype, true, Meaning::Numbers);
             [ragged(name, dtype), ragged(&times, DType::F64)]
         };
-        let plan = VideoPlan { field, clip: *clip, image, columns: (at, at + 1), dense: size.is_some() };
+        let in_parts = clip_file::can_be_read(dataset, field);
+        let columns_at = (at, at + 1);
+        let plan =
+            VideoPlan { field, clip: *clip, image, columns: columns_at, dense: size.is_some(), in_parts };
         Ok((plan, columns))
     }
 }
@@ -89,8 +99,50 @@ impl Times for Index {
     }
 }
 
+/// How decoding a clip ended.
+enum Done {
+    Written,
+    /// It needs packets that were not read.
+    NotRead,
+}
+
+impl Done {
+    /// `value`, or the error that packets are missing.
+    fn or(self, work: &Work<'_>, value: u64) -> Result<u64> {
+        match self {
+            Done::Written => Ok(value),
+            Done::NotRead => {
+                Err(Error::sample(work.place(), Stage::Decode, "some of its packets are not there"))
+            }
+        }
+    }
+}
+
+/// One clip to make.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    run: &'a EpochRun,
+    key: SampleKey,
+    plan: &'a VideoPlan,
+}
+
+impl Work<'_> {
+    fn place(&self) -> Location {
+        let name = &self.run.dataset.schema().fields[self.plan.field].name;
+        self.run.locate(self.key.sample).with_field(name)
+    }
+
+    /// The frames of the clip.
+    fn choose(&self, index: &Index) -> Result<Vec<usize>> {
+        let mut draw = Place::new(self.key, 0, 0).draw();
+        let chosen = self.plan.clip.choose(index, &mut draw);
+        let chosen = chosen.map_err(|reason| Error::sample(self.place(), Stage::Transform, reason))?;
+        Ok(chosen.iter().map(|frame| *frame as usize).collect())
+    }
+}
+
 impl VideoRunner {
-    /// Decodes a sample's clip and writes it.
+    /// Decodes a sample's clip and writes it. Returns the number of bytes that it read itself.
     pub(super) fn put(
         &mut self,
         run: &EpochRun,
@@ -99,20 +151,83 @@ impl VideoRunner {
         plan: &VideoPlan,
         image: &mut ImageDecoder,
         row: &mut RowMut<'_>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (field, sample) = (plan.field, key.sample);
-        let Value::Bytes(bytes) = buffer.value(field) else { return Err(missing(run, sample, field)) };
+        let work = Work { run, key, plan };
+        if !plan.in_parts {
+            return self.put_from(&work, buffer, image, row).map(|()| 0);
+        }
+        let unread = |error| read_error(error, run, sample);
+        let Some(file) = ClipFile::open(&run.dataset, sample, field).map_err(unread)? else {
+            return self.put_whole(&work, image, row);
+        };
+        let store = run.checkpoints.as_deref();
+        let (index, scanned) =
+            file.index(&run.dataset, store, (sample, field), &|| work.place()).map_err(unread)?;
+        let frames = work.choose(&index)?;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut read = file.read(&index, &index.needed(&frames), &mut pieces).map_err(unread)?;
+        let mut done = self.decode(&work, &pieces, &index, &frames, image, row);
+        if matches!(done, Ok(Done::NotRead)) {
+            // Not every key frame stands alone: then all packets up to the last one are needed.
+            let last = index.needed(&frames).last().map_or(0, |range| range.end);
+            read += file.read(&index, std::slice::from_ref(&(0..last)), &mut pieces).map_err(unread)?;
+            done = self.decode(&work, &pieces, &index, &frames, image, row);
+        }
+        pieces.clear();
+        self.pieces = pieces;
+        done?.or(&work, scanned + read)
+    }
+
+    /// The same for a sample whose video cannot be read in parts, unlike the first one's.
+    fn put_whole(&mut self, work: &Work<'_>, image: &mut ImageDecoder, row: &mut RowMut<'_>) -> Result<u64> {
+        let Work { run, key, plan } = *work;
+        let only = FieldSet::only(run.dataset.schema().fields.len(), [plan.field]);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = run.dataset.read(key.sample, &only, &mut buffer);
+        let done = match read {
+            Ok(()) => self.put_from(work, &buffer, image, row),
+            Err(error) => Err(read_error(error, run, key.sample)),
+        };
+        let bytes = buffer.used() as u64;
+        self.buffer = buffer;
+        done.map(|()| bytes)
+    }
+
+    /// The same for a file in memory.
+    fn put_from(
+        &mut self,
+        work: &Work<'_>,
+        buffer: &SampleBuffer,
+        image: &mut ImageDecoder,
+        row: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let field = work.plan.field;
+        let Value::Bytes(bytes) = buffer.value(field) else {
+            return Err(missing(work.run, work.key.sample, field));
+        };
         let file = buffer.bytes(bytes);
-        let place = || run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
-        let index = Index::read(file).map_err(|error| blame(error, place()))?;
-        let mut draw = Place::new(key, 0, 0).draw();
-        let chosen = plan.clip.choose(&index, &mut draw);
-        let chosen = chosen.map_err(|reason| Error::sample(place(), Stage::Transform, reason))?;
-        let frames: Vec<usize> = chosen.iter().map(|frame| *frame as usize).collect();
-        let size = shown_size(&index);
+        let index = Index::read(file).map_err(|error| blame(error, work.place()))?;
+        let frames = work.choose(&index)?;
+        self.decode(work, &WholeFile(file), &index, &frames, image, row)?.or(work, 0).map(drop)
+    }
+
+    /// Decodes frames and writes them.
+    fn decode(
+        &mut self,
+        work: &Work<'_>,
+        file: &dyn Packets,
+        index: &Index,
+        frames: &[usize],
+        image: &mut ImageDecoder,
+        row: &mut RowMut<'_>,
+    ) -> Result<Done> {
+        let Work { run, key, plan } = *work;
+        let (field, sample) = (plan.field, key.sample);
+        let size = shown_size(index);
         let output = self
             .prepare(run, plan, key, size)
-            .map_err(|why| Error::sample(place(), Stage::Transform, why))?;
+            .map_err(|why| Error::sample(work.place(), Stage::Transform, why))?;
         let each = plan.image.finish().output_bytes(output);
         let bytes = each.saturating_mul(frames.len());
         let VideoRunner { decoder, program, rows, .. } = self;
@@ -120,20 +235,24 @@ impl VideoRunner {
         image.set_up(&run.plan.options);
         let finish = plan.image.finish();
         let mut failed = None;
-        let decoded = decoder.frames(file, &index, &frames, &mut |at, frame: &Frame| {
+        let decoded = decoder.frames(file, index, frames, &mut |at, frame: &Frame| {
             let room = &mut rows[at * each..(at + 1) * each];
             if let Err(error) = render(image, frame, size, program, finish, room) {
                 failed.get_or_insert(error);
             }
             Ok(())
         });
-        decoded.map_err(|error| blame(error, place()))?;
+        if matches!(decoded, Err(feedline_video::Error::NotRead { .. })) {
+            return Ok(Done::NotRead);
+        }
+        decoded.map_err(|error| blame(error, work.place()))?;
         if let Some(error) = failed {
             return Err(decode_error(run, sample, field, &error));
         }
         let times: Vec<u8> =
-            frames.iter().flat_map(|frame| Index::time(&index, *frame).to_le_bytes()).collect();
-        write(run, plan, (&self.rows[..bytes], &times), frames.len(), output, row)
+            frames.iter().flat_map(|frame| Index::time(index, *frame).to_le_bytes()).collect();
+        write(run, plan, (&self.rows[..bytes], &times), frames.len(), output, row)?;
+        Ok(Done::Written)
     }
 
     /// Draws once for all frames. Returns the size of the result.
@@ -205,13 +324,4 @@ fn write(
     copy_free(rows, row, frames)?;
     *row.ragged(seconds).1 = Shape::new(&[count as u64]);
     copy_free(times, row, seconds)
-}
-
-fn blame(error: feedline_video::Error, place: Location) -> Error {
-    match error {
-        feedline_video::Error::OutOfMemory { bytes } => {
-            Error::out_of_memory(bytes, format!("decoding {place}"))
-        }
-        error => Error::sample(place, Stage::Decode, error),
-    }
 }

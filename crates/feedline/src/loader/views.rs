@@ -23,7 +23,7 @@ pub(super) fn files(dataset: &Dataset, field: usize) -> Result<Arc<ViewFiles>> {
     if format.is_remote() {
         return refused("these data are remote".to_owned());
     }
-    if !dataset.is_empty() && format.stored_at(0, field)?.is_none() {
+    if format.name() != "pack" || !dataset.is_empty() && format.stored_at(0, field)?.is_none() {
         return refused(format!("this is {}", format.name()));
     }
     Ok(Arc::new(ViewFiles::new(format.object_count() as usize)))

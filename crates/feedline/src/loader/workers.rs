@@ -14,7 +14,7 @@ use super::seek::Seeker;
 use super::stats::{Counters, Made, Watch, Work};
 use super::targets::{TargetRunner, put_params};
 use super::video::VideoRunner;
-use super::{views, windows};
+use super::{arrays, views, windows};
 use crate::batch::{Budget, Claim, Filling, Pool, Ring, Room, RowMut, Shape};
 use crate::dataset::{Checkpoints, Dataset};
 use crate::error::{Error, Location, Result, Stage};
@@ -285,13 +285,17 @@ impl Worker {
                     Output::PackedLength | Output::PackedRow => {
                         put_packing(run, sample, position, row, column, *output)
                     }
+                    Output::ArrayWindow { field } => {
+                        arrays::put(run, key, &self.sample, *field, row, column)?;
+                        0
+                    }
                     _ => self.value(run, sample, row, column, *output)?,
                 };
             }
         }
         made.copy = watch.lap();
         self.counters.spent(Work::Copy, made.copy);
-        self.render_media(run, key, row)?;
+        bytes += self.render_media(run, key, row)?;
         made.decode = watch.lap();
         for views in &plan.pictures {
             let spent = self.render_image(run, key, row, views)?;
@@ -366,8 +370,9 @@ impl Worker {
             Output::Image { .. }
             | Output::Target { .. }
             | Output::Media { .. }
+            | Output::ArrayWindow { .. }
             | Output::PackedLength
-            | Output::PackedRow => unreachable!("images, media and packing have their own functions"),
+            | Output::PackedRow => unreachable!("images, media, windows and packing have their own functions"),
         }
         Ok(0)
     }
@@ -443,15 +448,16 @@ impl Worker {
         Ok([i64::from(size.height), i64::from(size.width)])
     }
 
-    /// Decodes audio and video.
-    fn render_media(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<()> {
+    /// Decodes audio and video. Returns the number of stored bytes that this read.
+    fn render_media(&mut self, run: &EpochRun, key: SampleKey, row: &mut RowMut<'_>) -> Result<u64> {
         for (column, plan) in &run.plan.audio {
             self.audio.put(run, key, &self.sample, plan, row, *column)?;
         }
+        let mut bytes = 0;
         for plan in &run.plan.video {
-            self.video.put(run, key, &self.sample, plan, &mut self.image, row)?;
+            bytes += self.video.put(run, key, &self.sample, plan, &mut self.image, row)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Decodes one image and renders all its views.
@@ -587,7 +593,7 @@ fn render(
 }
 
 /// Turns a read error into an error of this sample.
-fn read_error(error: Error, run: &EpochRun, sample: u64) -> Error {
+pub(super) fn read_error(error: Error, run: &EpochRun, sample: u64) -> Error {
     error.of_sample(run.locate(sample), Stage::Read)
 }
 

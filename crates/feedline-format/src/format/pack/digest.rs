@@ -57,9 +57,13 @@ impl Digest {
     }
 }
 
-/// A missing value hashes as its tag alone. A seek index is derived from the image and is not hashed.
+/// A missing value hashes as its tag alone. A seek index is derived from the image or video and is not hashed.
 fn hash_row(hasher: &mut blake3::Hasher, kind: Kind, row: &Row) {
-    let count = if kind.carrier() == Carrier::Image { at::SEEK_LENGTH } else { columns_of(kind).len() };
+    let count = match kind {
+        Kind::Video => at::VIDEO_INDEX_LENGTH,
+        kind if kind.carrier() == Carrier::Image => at::SEEK_LENGTH,
+        kind => columns_of(kind).len(),
+    };
     let count = if row[at::MISSING] == 1 { 1 } else { count };
     hasher.update(&[kind.code()]);
     for value in &row[..count] {

@@ -44,6 +44,14 @@ pub trait ImageEncoder: Send + Sync + Debug {
     /// adds the sample.
     fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String>;
 
+    /// Encodes one video into `out`, whose fields still contain the last value: the bytes to store, and an index of its
+    /// packets to store beside them.
+    fn encode_video(&self, _bytes: &[u8], out: &mut EncodedImage) -> Result<(), String> {
+        out.bytes = None;
+        out.index.clear();
+        Ok(())
+    }
+
     /// Approximate number of stored bytes per source byte; used to size parts.
     fn growth(&self) -> f64 {
         1.0

@@ -65,6 +65,8 @@ pub(super) mod at {
     pub(in super::super) const ORIENTATION: usize = 7;
     pub(in super::super) const SEEK_LENGTH: usize = 8;
     pub(in super::super) const SEEK_CRC: usize = 9;
+    pub(in super::super) const VIDEO_INDEX_LENGTH: usize = 3;
+    pub(in super::super) const VIDEO_INDEX_CRC: usize = 4;
     pub(in super::super) const DTYPE: usize = 3;
     pub(in super::super) const DIMENSIONS: usize = 4;
     pub(in super::super) const SHAPE: usize = 5;
@@ -96,6 +98,7 @@ pub(super) fn columns_of(kind: Kind) -> &'static [u16] {
             SHAPE + 6,
             SHAPE + 7,
         ],
+        Carrier::Bytes if kind == Kind::Video => &[MISSING, LENGTH, CRC, SEEK_LENGTH, SEEK_CRC],
         Carrier::Bytes => &[MISSING, LENGTH, CRC],
     }
 }

@@ -16,7 +16,7 @@ use super::layout::{
 use super::manifest::{MAX_LISTED, PartEntry, Skipped, part_name, schema_text};
 use crate::error::{Error, Location, Result, Stage};
 use crate::format::whole_file::{Temporary, failed, put_in_place, temporary_path};
-use crate::sample::{FieldSpec, ImageMeta, SampleBuffer, Value};
+use crate::sample::{FieldSpec, ImageMeta, Kind, SampleBuffer, Value};
 
 /// Large enough that small samples do not cost a system call each.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -88,6 +88,9 @@ impl PartWriter {
         for field in 0..self.fields.len() {
             self.write_field(field, sample).map_err(Refusal::Write)?;
         }
+        for field in 0..self.fields.len() {
+            self.write_video_index(field, sample).map_err(Refusal::Write)?;
+        }
         self.index.push(start, &self.rows);
         self.digest.push(&self.fields, &self.rows);
         Ok(self.position - start)
@@ -138,6 +141,15 @@ impl PartWriter {
                 Value::Missing => return Err(place("the sample lacks it".to_owned())),
                 Value::Int(value) => row[at::VALUE] = *value as u64,
                 Value::Float(value) => row[at::VALUE] = value.to_bits(),
+                Value::Bytes(range) if field.kind == Kind::Video => {
+                    let (bytes, video) = (sample.bytes(range), &mut self.images[number]);
+                    encoder.encode_video(bytes, video).map_err(place)?;
+                    fill_bytes(row, video.bytes.as_deref().unwrap_or(bytes));
+                    if !video.index.is_empty() {
+                        row[at::VIDEO_INDEX_LENGTH] = video.index.len() as u64;
+                        row[at::VIDEO_INDEX_CRC] = u64::from(crc32c::crc32c(&video.index));
+                    }
+                }
                 Value::Bytes(range) => fill_bytes(row, sample.bytes(range)),
                 Value::Image { bytes, index, meta } => {
                     let input =
@@ -161,6 +173,12 @@ impl PartWriter {
     fn write_field(&mut self, field: usize, sample: &SampleBuffer) -> Result<()> {
         match sample.value(field) {
             Value::Missing | Value::Int(_) | Value::Float(_) => Ok(()),
+            Value::Bytes(range) if self.fields[field].kind == Kind::Video => {
+                let video = std::mem::take(&mut self.images[field]);
+                self.write(video.bytes.as_deref().unwrap_or(sample.bytes(range)))?;
+                self.images[field] = video;
+                Ok(())
+            }
             Value::Bytes(range) | Value::Array { bytes: range, .. } => self.write(sample.bytes(range)),
             Value::Image { bytes, .. } => {
                 let image = std::mem::take(&mut self.images[field]);
@@ -170,6 +188,17 @@ impl PartWriter {
                 Ok(())
             }
         }
+    }
+
+    /// Indexes of videos are behind all fields, where readers that do not know them do not look.
+    fn write_video_index(&mut self, field: usize, sample: &SampleBuffer) -> Result<()> {
+        if self.fields[field].kind != Kind::Video || *sample.value(field) == Value::Missing {
+            return Ok(());
+        }
+        let index = std::mem::take(&mut self.images[field].index);
+        self.write(&index)?;
+        self.images[field].index = index;
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

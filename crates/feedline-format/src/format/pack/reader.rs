@@ -17,7 +17,7 @@ use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer,
     Schema, Value,
 };
-use crate::source::{HeldBytes, Object, Seen, Source, given_up, with_flag};
+use crate::source::{HeldBytes, Object, Seen, Source, given_up, room_for, with_flag};
 
 /// Number of indexes of remote parts that are read at once.
 const INDEXES_AT_ONCE: usize = 32;
@@ -474,6 +474,31 @@ impl crate::format::Index for Pack {
             range.end = range.start;
         }
         Ok(Some(Extent { object: place.part as u32, range }))
+    }
+
+    fn stored_index(&self, sample: u64, field: usize) -> Result<Option<Vec<u8>>> {
+        if self.kinds[field] != Kind::Video {
+            return Ok(None);
+        }
+        let place = self.place(sample)?;
+        let length = |field: usize| match self.kinds[field] {
+            Kind::Video => place.index.get(field, at::VIDEO_INDEX_LENGTH, place.row),
+            _ => 0,
+        };
+        if length(field) == 0 {
+            return Ok(None);
+        }
+        let last = self.field_span(&place, self.kinds.len() - 1)?.seek.end;
+        let start = (0..field).try_fold(last, |start, before| start.checked_add(length(before)));
+        let end = start.and_then(|start| start.checked_add(length(field)));
+        let (Some(start), Some(_)) = (start, end.filter(|end| *end <= place.index.data.end)) else {
+            return Err(self.outside(&place, field));
+        };
+        let mut index = room_for(length(field), &self.uri, &part_name(place.part as u64))?;
+        self.fetch(place.part, start, &mut index)?;
+        let found = crc32c::crc32c(&index);
+        self.compare_crc(&place, field, found, at::VIDEO_INDEX_CRC, "index", start)?;
+        Ok(Some(index))
     }
 
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {

@@ -169,6 +169,7 @@ impl PartCheck<'_> {
             }
             pieces.clear();
             fields.iter().enumerate().for_each(|(n, f)| list_pieces(index, n, f, row, &mut pieces));
+            fields.iter().enumerate().for_each(|(n, f)| list_video_index(index, n, f, row, &mut pieces));
             let length = check_pieces(object, start, &pieces, &mut bytes, &broken);
             end = start.saturating_add(length);
             rows.clear();
@@ -198,6 +199,15 @@ fn list_pieces(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize, ou
     }
     if spec.kind == Kind::Image && get(at::SEEK_LENGTH) > 0 {
         out.push(Piece { field, length: get(at::SEEK_LENGTH), crc: get(at::SEEK_CRC), name: "seek index" });
+    }
+}
+
+/// Indexes of videos are behind all fields.
+fn list_video_index(index: &PartIndex, field: usize, spec: &FieldSpec, row: usize, out: &mut Vec<Piece>) {
+    let get = |column| index.get(field, column, row);
+    if spec.kind == Kind::Video && get(at::VIDEO_INDEX_LENGTH) > 0 {
+        let (length, crc) = (get(at::VIDEO_INDEX_LENGTH), get(at::VIDEO_INDEX_CRC));
+        out.push(Piece { field, length, crc, name: "index" });
     }
 }
 

@@ -117,6 +117,11 @@ impl Index for Concatenated {
         Ok(found.map(|extent| Extent { object: extent.object + piece.objects, ..extent }))
     }
 
+    fn stored_index(&self, sample: u64, field: usize) -> Result<Option<Vec<u8>>> {
+        let (piece, sample) = self.piece(sample)?;
+        piece.format.stored_index(sample, field)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         let (piece, sample) = self.piece(sample).ok()?;
         piece.format.image_meta(sample, field)

@@ -90,6 +90,10 @@ impl Index for Copied {
         Ok(None)
     }
 
+    fn stored_index(&self, _sample: u64, _field: usize) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.nearest().image_meta(sample, field)
     }

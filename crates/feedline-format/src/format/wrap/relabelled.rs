@@ -80,6 +80,10 @@ impl Index for Relabelled {
         self.inner.stored_at(sample, field)
     }
 
+    fn stored_index(&self, sample: u64, field: usize) -> Result<Option<Vec<u8>>> {
+        self.inner.stored_index(sample, field)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.inner.image_meta(sample, field)
     }

@@ -67,6 +67,15 @@ impl Format for Renamed {
     }
 }
 
+impl Renamed {
+    /// The candidate that has the value, or the first.
+    fn stored_in(&self, sample: u64, field: usize) -> Option<usize> {
+        let candidates = &self.candidates[field];
+        let present = candidates.iter().find(|c| self.inner.byte_length(sample, **c).is_some());
+        present.or(candidates.first()).copied()
+    }
+}
+
 impl Index for Renamed {
     fn knows_byte_lengths(&self, field: usize) -> bool {
         self.candidates[field].iter().any(|c| self.inner.knows_byte_lengths(*c))
@@ -85,10 +94,15 @@ impl Index for Renamed {
     }
 
     fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
-        let candidates = &self.candidates[field];
-        let present = candidates.iter().find(|c| self.inner.byte_length(sample, **c).is_some());
-        match present.or(candidates.first()) {
-            Some(candidate) => self.inner.stored_at(sample, *candidate),
+        match self.stored_in(sample, field) {
+            Some(candidate) => self.inner.stored_at(sample, candidate),
+            None => Ok(None),
+        }
+    }
+
+    fn stored_index(&self, sample: u64, field: usize) -> Result<Option<Vec<u8>>> {
+        match self.stored_in(sample, field) {
+            Some(candidate) => self.inner.stored_index(sample, candidate),
             None => Ok(None),
         }
     }

@@ -85,6 +85,10 @@ impl Index for Selected {
         self.inner.stored_at(self.index(sample)?, field)
     }
 
+    fn stored_index(&self, sample: u64, field: usize) -> Result<Option<Vec<u8>>> {
+        self.inner.stored_index(self.index(sample)?, field)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.inner.image_meta(self.index(sample).ok()?, field)
     }

@@ -239,6 +239,10 @@ impl Index for Windowed {
         Ok(None)
     }
 
+    fn stored_index(&self, _sample: u64, _field: usize) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     fn image_meta(&self, _sample: u64, _field: usize) -> Option<ImageMeta> {
         None
     }
