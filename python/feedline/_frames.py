@@ -22,7 +22,7 @@ from .errors import OptionError
 __all__ = ["pack_frame", "write_rows"]
 
 # Arguments that apply to the rows of a partition; the other arguments of pack() have no meaning for them.
-_KNOBS = ("image", "shorter_side", "longer_side", "quality", "baseline", "part_bytes", "on_error")
+_KNOBS = ("image", "shorter_side", "longer_side", "quality", "baseline", "video", "part_bytes", "on_error")
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], place: str, knobs: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -35,6 +36,7 @@ def pack(
     longer_side: int | None = None,
     quality: int | None = None,
     baseline: bool = False,
+    video: str = "keep",
     part_bytes: int | None = None,
     workers: int = 0,
     progress: bool = True,
@@ -67,6 +69,10 @@ def pack(
     are stored as with `jpeg`, and so are progressive ones. `shorter_side`, `longer_side` and `quality` re-encode
     images.
 
+    Videos are stored as they are, with an index of their frames beside them. `video="gop=8"` encodes them once more, as
+    H.264 with a key frame every 8 frames, so that a clip needs few frames beside its own; this needs the `ffmpeg`
+    program.
+
     `check` says how thoroughly images are checked before they are written: `"none"`, `"header"` or `"decode"`. With
     `on_error="skip"` they are decoded by default, and images that cannot be decoded are left out; the pack's
     manifest counts and lists them.
@@ -92,6 +98,7 @@ def pack(
         longer_side=longer_side,
         quality=quality,
         baseline=baseline,
+        video=video,
         part_bytes=part_bytes,
         workers=workers,
         on_error=on_error,
@@ -144,6 +151,7 @@ def settings_text(**knobs: Any) -> str:
         "longer_side": side,
         "quality": maybe(partial(whole, low=1, high=100)),
         "baseline": flag,
+        "video": _video,
         "part_bytes": maybe(partial(whole, low=1)),
         "workers": partial(whole, high=4096),
         "on_error": lambda name, value: choice(name, value, ("raise", "skip")),
@@ -152,6 +160,12 @@ def settings_text(**knobs: Any) -> str:
         "overwrite": flag,
     }
     return json.dumps({name: checks[name](name, value) for name, value in knobs.items()})
+
+
+def _video(name: str, value: object) -> str:
+    if isinstance(value, str) and (value == "keep" or re.fullmatch(r"gop=[1-9]\d{0,2}|gop=1000", value)):
+        return value
+    raise OptionError(f"{name}: 'keep', or 'gop=N' with N from 1 to 1000, not {value!r}")
 
 
 def is_openable(source: object) -> bool:

@@ -19,8 +19,9 @@ from .errors import OptionError
 __all__ = ["ConvertPlan", "PackPlan", "commit_pack", "convert_plan", "merge", "pack_plan", "write_part"]
 
 _PACK = {
-    "image": "jpeg", "shorter_side": None, "longer_side": None, "quality": None, "baseline": False, "part_bytes": None,
-    "workers": 0, "on_error": "raise", "check": None, "resume": True, "overwrite": False,
+    "image": "jpeg", "shorter_side": None, "longer_side": None, "quality": None, "baseline": False,
+    "video": "keep", "part_bytes": None, "workers": 0, "on_error": "raise", "check": None,
+    "resume": True, "overwrite": False,
 }  # fmt: skip
 
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use feedline::Kind;
 use feedline::field::ImageEncoding;
 use feedline::sample::DType;
+use feedline::{Kind, VideoEncoding};
 
 use crate::units;
 
@@ -104,6 +104,10 @@ pub(crate) struct PackArgs {
     /// Rewrite progressive JPEGs as baseline ones, without loss: about a tenth larger, and faster to decode in part
     #[arg(long)]
     pub(crate) baseline: bool,
+    /// How videos are stored: keep, or gop=N to encode them once more with a key frame every N frames (needs the ffmpeg
+    /// program)
+    #[arg(long, value_name = "HOW", default_value = "keep")]
+    pub(crate) video: VideoEncoding,
     /// Approximate size of each file of the pack, such as 256M [default: by the size of the data, at most 256M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) part_bytes: Option<u64>,

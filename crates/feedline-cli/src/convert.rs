@@ -68,6 +68,7 @@ fn as_pack(args: &ConvertArgs) -> PackArgs {
         longer_side: None,
         quality: None,
         baseline: false,
+        video: feedline::VideoEncoding::Keep,
         part_bytes: args.shard_bytes,
         workers: args.workers,
         on_error: OnErrorChoice::Raise,

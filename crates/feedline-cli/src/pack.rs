@@ -138,6 +138,7 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         longer_side: args.longer_side,
         quality: args.quality,
         baseline: args.baseline,
+        video: args.video,
         part_bytes: args.part_bytes,
         workers: args.workers,
         on_error: match args.on_error {

@@ -81,7 +81,7 @@ pub use feedline_format::{error, field, format, owned, sample, source};
 
 pub use batch::{Batch, Column};
 pub use dataset::{Dataset, OpenOptions, open};
-pub use encode::{PackCheck, PackSettings};
+pub use encode::{PackCheck, PackSettings, VideoEncoding};
 pub use error::{Error, Result};
 pub use field::{DType, Kind};
 pub use format::pack;

@@ -1,5 +1,7 @@
 //! HOW IMAGES ARE STORED in a pack: the bridge between the pack writer's hook and `feedline_pixels`.
 
+mod video;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +21,9 @@ use crate::render::{ImageDecoder, StoredImage};
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
+
+use video::VideoEncoder;
+pub use video::VideoEncoding;
 
 /// Default quality of re-encoded JPEGs: no visible loss, about half the size of quality 95.
 const DEFAULT_QUALITY: u8 = 90;
@@ -55,6 +60,8 @@ pub struct PackSettings {
     pub quality: Option<u8>,
     /// With `jpeg`: rewrite progressive JPEGs as baseline ones, without loss, so that they can be indexed.
     pub baseline: bool,
+    /// How each video is stored.
+    pub video: VideoEncoding,
     /// Approximate size of a part in bytes.
     pub part_bytes: Option<u64>,
     /// Number of threads; 0 for all usable cores.
@@ -78,6 +85,7 @@ impl Default for PackSettings {
             longer_side: None,
             quality: None,
             baseline: false,
+            video: VideoEncoding::Keep,
             part_bytes: None,
             workers: 0,
             on_error: OnPackError::Raise,
@@ -108,7 +116,7 @@ impl PackSettings {
             }),
         };
         Ok(PackOptions {
-            image: self.checked(image),
+            image: self.checked(image)?,
             part_bytes: self.part_bytes,
             workers: self.workers,
             on_error: self.on_error,
@@ -118,12 +126,12 @@ impl PackSettings {
     }
 
     /// Wraps the encoder in the image check.
-    fn checked(&self, encoder: Arc<dyn ImageEncoder>) -> Arc<dyn ImageEncoder> {
+    fn checked(&self, encoder: Arc<dyn ImageEncoder>) -> Result<Arc<dyn ImageEncoder>> {
         let skips = self.on_error == OnPackError::Skip;
         let check = self.check.unwrap_or(if skips { PackCheck::Decode } else { PackCheck::None });
         // If nothing is skipped, the written bytes do not depend on the check.
         let shown = skips && check != PackCheck::Decode;
-        Arc::new(Checked { encoder, check, shown })
+        Ok(Arc::new(Checked { encoder, check, shown, video: VideoEncoder::new(self.video)? }))
     }
 
     fn check_settings(&self) -> Result<()> {
@@ -277,11 +285,12 @@ struct Checked {
     check: PackCheck,
     /// Whether the check is part of the plan's identity.
     shown: bool,
+    video: VideoEncoder,
 }
 
 impl ImageEncoder for Checked {
     fn name(&self) -> String {
-        let name = self.encoder.name();
+        let name = format!("{}{}", self.encoder.name(), self.video.name());
         match self.check {
             PackCheck::None if self.shown => format!("{name} check=none"),
             PackCheck::Header if self.shown => format!("{name} check=header"),
@@ -292,6 +301,10 @@ impl ImageEncoder for Checked {
     fn encode(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String> {
         check_image(&input, self.check).map_err(|e| e.to_string())?;
         self.encoder.encode(input, out)
+    }
+
+    fn encode_video(&self, bytes: &[u8], out: &mut EncodedImage) -> Result<(), String> {
+        self.video.encode(bytes, out)
     }
 
     fn growth(&self) -> f64 {
