@@ -28,6 +28,19 @@ pub(super) fn unpacked(decoder: impl std::io::Read, most: u64) -> Result<Vec<u8>
     Ok(bytes)
 }
 
+/// Unpacks gzip, up to what so many bytes can sensibly hold.
+pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    let most = most_unpacked(bytes.len() as u64);
+    let mut reader = std::io::Read::take(flate2::read::MultiGzDecoder::new(bytes), most + 1);
+    let read = std::io::Read::read_to_end(&mut reader, &mut plain);
+    read.map_err(|e| format!("not readable as gzip: {e}"))?;
+    if plain.len() as u64 > most {
+        return Err(refusal(bytes.len() as u64));
+    }
+    Ok(plain)
+}
+
 /// The error text for a piece that unpacks to more than it may.
 pub(super) fn refusal(packed: u64) -> String {
     let most = most_unpacked(packed);

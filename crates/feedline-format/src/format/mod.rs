@@ -37,6 +37,7 @@ mod lmdb;
 mod lru_cache;
 #[cfg(feature = "mds")]
 mod mds;
+mod nifti;
 mod npy;
 mod open_objects;
 mod original;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::saved_index::SavedIndex;
-use super::{Format, Probe, ReadingOptions, splits};
+use super::{Format, Probe, ReadingOptions, nifti, splits};
 use crate::error::{Error, Location, Result};
 use crate::sample::{Extent, FieldSet, FieldSpec, Fingerprint, ImageMeta, Kind, SampleBuffer, Schema, Value};
 use crate::source::{Seen, Source, Target, to_usize};
@@ -38,16 +38,18 @@ pub(super) enum Content {
     Image,
     Audio,
     Video,
+    Volume,
 }
 
 impl Content {
-    const ALL: [Content; 3] = [Content::Image, Content::Audio, Content::Video];
+    const ALL: [Content; 4] = [Content::Image, Content::Audio, Content::Video, Content::Volume];
 
     fn extensions(self) -> &'static [&'static str] {
         match self {
             Content::Image => &EXTENSIONS,
             Content::Audio => &[".wav", ".flac", ".mp3", ".ogg", ".oga", ".m4a", ".aac"],
             Content::Video => &[".mp4", ".mkv", ".webm", ".mov", ".m4v"],
+            Content::Volume => &[".nii", ".nii.gz"],
         }
     }
 
@@ -62,6 +64,7 @@ impl Content {
             Content::Image => ("image", Kind::Image),
             Content::Audio => ("audio", Kind::Audio),
             Content::Video => ("video", Kind::Video),
+            Content::Volume => ("volume", Kind::Array),
         }
     }
 }
@@ -79,7 +82,7 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
     })
 }
 
-/// Detects images, audio or videos here, or in one of the first folders below.
+/// Detects images, audio, videos or volumes here, or in one of the first folders below.
 fn recognises(target: &Target) -> Result<Option<String>> {
     let Target::Folder(source) = target else { return Ok(None) };
     Ok(detect_content(&**source, "")?.map(|(_, seen)| seen))
@@ -276,15 +279,14 @@ impl Format for Folder {
             let (range, room) = into.reserve(to_usize(file.size, self.source.uri(), file.name)?);
             self.read_image(file, room)?;
             let end = range.end;
-            into.set(
-                IMAGE,
-                match self.content {
-                    Content::Image => {
-                        Value::Image { bytes: range, index: end..end, meta: ImageMeta::UNKNOWN }
-                    }
-                    Content::Audio | Content::Video => Value::Bytes(range),
-                },
-            );
+            let value = match self.content {
+                Content::Image => Value::Image { bytes: range, index: end..end, meta: ImageMeta::UNKNOWN },
+                Content::Audio | Content::Video => Value::Bytes(range),
+                Content::Volume => {
+                    nifti::parse(range, into).map_err(|reason| Error::data(self.locate(sample), reason))?
+                }
+            };
+            into.set(IMAGE, value);
         }
         if let Some(field) = self.label_field().filter(|field| fields.has(*field)) {
             into.set(field, Value::Int(self.label(sample)));
@@ -309,6 +311,7 @@ impl crate::format::Index for Folder {
     fn byte_length(&self, sample: u64, field: usize) -> Option<u64> {
         let file = self.file(sample).ok()?;
         match field {
+            IMAGE if self.content == Content::Volume => None,
             IMAGE => Some(file.size),
             field if field == self.path_field() => Some(file.name.len() as u64),
             _ => None,
@@ -322,6 +325,14 @@ impl crate::format::Index for Folder {
         }
         into.copy_from_slice(file.name.as_bytes());
         Ok(())
+    }
+
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        let size = self.file(sample)?.size;
+        let here = field == IMAGE
+            && self.content != Content::Volume
+            && sample < u64::from(crate::format::Extents::object_count(self));
+        Ok(here.then_some(Extent { object: sample as u32, range: 0..size }))
     }
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {

@@ -39,6 +39,8 @@ pub(super) enum Content {
     Npy,
     /// One array in webdataset's own format.
     Tenbin,
+    /// A NIfTI volume.
+    Nifti,
     /// A Python pickle, or a file that contains one.
     Pickle,
     Bytes,
@@ -59,6 +61,7 @@ impl Content {
             "txt" | "text" | "transcript" => Content::Text,
             "json" | "jsn" => Content::Json,
             "npy" => Content::Npy,
+            "nii" => Content::Nifti,
             "ten" | "tb" => Content::Tenbin,
             "pyd" | "pkl" | "pickle" | "pth" | "pt" => Content::Pickle,
             _ => Content::Bytes,
@@ -73,7 +76,7 @@ impl Content {
             Content::Text => Kind::Text,
             Content::Json => Kind::Json,
             Content::Float => Kind::Float,
-            Content::Npy | Content::Tenbin => Kind::Array,
+            Content::Npy | Content::Tenbin | Content::Nifti => Kind::Array,
             Content::Pickle | Content::Bytes => Kind::Bytes,
         }
     }

@@ -3,13 +3,12 @@
 use crate::format::Index as _;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::Read;
 use std::sync::Arc;
 
 use super::super::open_objects::OpenObjects;
 use super::super::parallel;
 use super::super::saved_index::SavedIndex;
-use super::super::{Format, ReadingOptions, bounds, npy};
+use super::super::{Format, ReadingOptions, bounds, nifti, npy};
 use super::index::{Member, Place, ShardIndex, join, split};
 use super::names::{Content, integer};
 use super::packing::{PackedShard, Unpacked};
@@ -198,7 +197,7 @@ impl WebDataset {
         let (mut range, room) = into.reserve(length);
         self.read_at(at.number, member.offset, room)?;
         if suffix.gzipped {
-            let plain = gunzip(into.bytes(&range)).map_err(bad)?;
+            let plain = bounds::gunzip(into.bytes(&range)).map_err(bad)?;
             range = into.append(&plain);
         }
         let value = match suffix.content {
@@ -206,6 +205,7 @@ impl WebDataset {
             Content::Float => Value::Float(float(into.bytes(&range)).map_err(bad)?),
             Content::Npy => npy::parse(range, into).map_err(bad)?,
             Content::Tenbin => tenbin::parse(range, into).map_err(bad)?,
+            Content::Nifti => nifti::parse(range, into).map_err(bad)?,
             Content::Image => {
                 Value::Image { index: range.end..range.end, bytes: range, meta: ImageMeta::UNKNOWN }
             }
@@ -214,17 +214,6 @@ impl WebDataset {
         into.set(usize::from(suffix.field), value);
         Ok(())
     }
-}
-
-fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let mut plain = Vec::new();
-    let most = bounds::most_unpacked(bytes.len() as u64);
-    let mut reader = flate2::read::MultiGzDecoder::new(bytes).take(most + 1);
-    reader.read_to_end(&mut plain).map_err(|e| format!("not readable as gzip: {e}"))?;
-    if plain.len() as u64 > most {
-        return Err(bounds::refusal(bytes.len() as u64));
-    }
-    Ok(plain)
 }
 
 /// A JSON number, or what Python's `json` writes for numbers that JSON lacks.
@@ -501,6 +490,19 @@ impl crate::format::Index for WebDataset {
             .member(sample, field)
             .ok_or_else(|| Error::data(self.locate(sample), "the field is missing"))?;
         self.read_at(at.number, member.offset, into)
+    }
+
+    fn stored_at(&self, sample: u64, field: usize) -> Result<Option<Extent>> {
+        let Some((at, member, suffix)) = self.member(sample, field) else { return Ok(None) };
+        // Offsets in a packed shard are not offsets in the tar.
+        let as_stored = !suffix.gzipped && !self.unpacked.has(at.number);
+        Ok(match member.place {
+            Place::Stored(length) if as_stored => {
+                let range = member.offset..member.offset.saturating_add(length);
+                Some(Extent { object: at.number, range })
+            }
+            _ => None,
+        })
     }
 
     fn int_value(&self, sample: u64, field: usize) -> Option<i64> {

@@ -73,8 +73,8 @@ impl Layout {
         let (content, gzipped) = Content::of(suffix);
         let content =
             if spec.kind == Kind::Float && content == Content::Json { Content::Float } else { content };
-        // A layout that contradicts the suffix was not written by feedline.
-        (content.kind() == spec.kind).then_some((at, content, gzipped))
+        // A layout that contradicts the suffix was not written by feedline. Audio and video are bytes to a suffix.
+        spec.kind.takes(content.kind()).then_some((at, content, gzipped))
     }
 }
 

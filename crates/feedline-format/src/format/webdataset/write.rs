@@ -172,7 +172,9 @@ fn suffix_of(field: &FieldSpec, schema: &Schema) -> Suffix {
     }
     let (content, gzipped) = Content::of(&lower);
     let pickled = content == Content::Pickle;
-    let says_it = content.kind() == field.kind && pickled == field.pickled && content != Content::Tenbin;
+    let says_it = content.kind() == field.kind
+        && pickled == field.pickled
+        && !matches!(content, Content::Tenbin | Content::Nifti);
     if says_it && !gzipped && lower != "key" {
         return Suffix::Fixed(lower);
     }
