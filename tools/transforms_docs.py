@@ -189,11 +189,13 @@ def tables(parity: dict[str, str], speed: dict[str, Any]) -> str:
 
 OTHER = (
     "TokenWindow",
+    "ArrayWindow",
     "AudioWindow",
     "Resample",
     "Mono",
     "RandomGain",
     "RandomNoise",
+    "BackgroundNoise",
     "MelSpectrogram",
     "AmplitudeToDB",
     "FrequencyMasking",

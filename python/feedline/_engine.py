@@ -13,6 +13,7 @@ from .errors import OptionError
 from .samplers import Balanced, Block, Buckets, Order, Packed, Random, Split, Weighted
 from .samplers.epochs import Timetable
 from .transforms.apply import specs
+from .transforms.arrays import ArrayWindow
 from .transforms.audio import AudioWindow, Mono, Resample
 from .transforms.function import Python
 from .transforms.mix import batch_specs
@@ -50,6 +51,7 @@ _AS_THEY_ARE = (
 
 
 _KIND_OF: dict[type, str] = {
+    ArrayWindow: "array",
     TokenWindow: "array",
     AudioWindow: "audio",
     Resample: "audio",

@@ -16,6 +16,7 @@ from __future__ import annotations
 from . import audio, bends, colour, damage, geometric, pixel, scenes, sizes, tints
 from .albumentations import from_albumentations
 from .apply import apply, replay
+from .arrays import ArrayWindow
 from .audio import *
 from .base import BatchTransform, Transform
 from .bends import *
@@ -48,6 +49,7 @@ from .video import Clip
 from .views import MultiCrop, Yoked
 
 __all__ = [
+    "ArrayWindow",
     "AugMix",
     "AutoAugment",
     "BatchTransform",

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from feedline._checks import choice, flag, real, refuse, whole
+from feedline._paths import Uri, local_text
 
 from .base import Chance, Transform, low_high, probability, set_fields
 
 __all__ = [
     "AmplitudeToDB",
     "AudioWindow",
+    "BackgroundNoise",
     "FrequencyMasking",
     "MelSpectrogram",
     "Mono",
@@ -109,6 +111,26 @@ class RandomNoise(Chance):
 
     def __init__(self, snr: tuple[float, float] = (10.0, 30.0), p: float = 1.0) -> None:
         set_fields(self, snr=low_high("snr", snr), p=probability(p))
+
+
+@dataclass(frozen=True, init=False)
+class BackgroundNoise(Chance):
+    """Adds noise from recordings: the signal is a random number of decibels between `snr`'s two above it; with
+    probability `p`.
+
+    `noise` is a data set of recordings: a folder of audio files, a pack, tar shards. Recording and stretch are drawn
+    for every sample and epoch. A recording is brought to the waves' rate and to one channel; a short one is repeated.
+
+    >>> BackgroundNoise("/data/noise", (5, 20), p=0.5)
+    BackgroundNoise(noise='/data/noise', snr=(5.0, 20.0), p=0.5)
+    """
+
+    noise: str
+    snr: tuple[float, float]
+    p: float
+
+    def __init__(self, noise: Uri, snr: tuple[float, float] = (10.0, 30.0), p: float = 1.0) -> None:
+        set_fields(self, noise=local_text("noise", noise), snr=low_high("snr", snr), p=probability(p))
 
 
 @dataclass(frozen=True, init=False)

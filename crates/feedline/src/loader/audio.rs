@@ -7,7 +7,7 @@ use crate::batch::{RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::random::Draw;
-use crate::sample::{FieldSet, SampleBuffer, Value};
+use crate::sample::{FieldSet, Kind, SampleBuffer, Value};
 use crate::spec::{FieldTransforms, LoaderOptions};
 use crate::transform::ops::*;
 use crate::transform::{Place, SampleKey, Transform};
@@ -20,10 +20,31 @@ enum Step {
     Mono,
     Gain(RandomGain),
     Noise(RandomNoise),
+    Recorded(BackgroundNoise, Recordings),
     Mel(Box<Mel>),
     Decibels(AmplitudeToDB),
     Bands(FrequencyMasking),
     Times(TimeMasking),
+}
+
+/// Recordings of noise: a data set and its field of audio.
+#[derive(Clone, Debug)]
+struct Recordings {
+    dataset: Dataset,
+    field: usize,
+}
+
+impl Recordings {
+    fn open(path: &str) -> Result<Self, String> {
+        let dataset = Dataset::open(path).map_err(|error| error.to_string())?;
+        let fields = &dataset.schema().fields;
+        let field = fields.iter().position(|field| field.kind == Kind::Audio);
+        let field = field.or_else(|| fields.iter().position(|field| field.kind == Kind::Bytes));
+        match field {
+            Some(field) if !dataset.is_empty() => Ok(Recordings { dataset, field }),
+            _ => Err(format!("{path} has no recordings")),
+        }
+    }
 }
 
 /// What happens to one field.
@@ -43,6 +64,8 @@ pub(super) struct AudioPlan {
 pub(super) struct AudioRunner {
     resamplers: Vec<Resampler>,
     noise: Vec<f32>,
+    /// A sample of recorded noise.
+    recording: SampleBuffer,
 }
 
 /// Filters for so many pairs of rates are kept.
@@ -51,7 +74,10 @@ const KEPT: usize = 8;
 /// Whether a field's list is for audio.
 pub(super) fn has_audio(options: &LoaderOptions, name: &str) -> bool {
     let lists = options.transforms.get(name).map(FieldTransforms::lists).unwrap_or_default();
-    lists.into_iter().flatten().any(|transform| step(transform).is_some())
+    let is_audio = |transform: &Transform| {
+        matches!(transform, Transform::BackgroundNoise(_)) || step(transform).is_some()
+    };
+    lists.into_iter().flatten().any(is_audio)
 }
 
 fn step(transform: &Transform) -> Option<Result<Step, String>> {
@@ -61,6 +87,9 @@ fn step(transform: &Transform) -> Option<Result<Step, String>> {
         Transform::Mono(_) => Step::Mono,
         Transform::RandomGain(op) => Step::Gain(*op),
         Transform::RandomNoise(op) => Step::Noise(*op),
+        Transform::BackgroundNoise(op) => {
+            return Some(Recordings::open(&op.noise).map(|found| Step::Recorded(op.clone(), found)));
+        }
         Transform::MelSpectrogram(op) => {
             return Some(
                 Mel::new(op.options()).map(|mel| Step::Mel(Box::new(mel))).map_err(|e| e.to_string()),
@@ -152,7 +181,12 @@ impl AudioPlan {
                 Step::Bands(_) | Step::Times(_) if known.spectrogram.is_none() => {
                     return Err("masks are for spectrograms: put MelSpectrogram before them".to_owned());
                 }
-                Step::Gain(_) | Step::Noise(_) | Step::Decibels(_) | Step::Bands(_) | Step::Times(_) => {}
+                Step::Gain(_)
+                | Step::Noise(_)
+                | Step::Recorded(..)
+                | Step::Decibels(_)
+                | Step::Bands(_)
+                | Step::Times(_) => {}
             }
         }
         Ok(known)
@@ -251,6 +285,7 @@ impl AudioRunner {
             Step::Mono => wave.clip.to_mono(),
             Step::Gain(op) => gain(wave, *op, draw),
             Step::Noise(op) => self.add_noise(wave, *op, draw),
+            Step::Recorded(op, noise) => self.add_recorded(wave, op, noise, draw)?,
             Step::Mel(mel) => spectrogram(wave, mel)?,
             Step::Decibels(op) => decibels(wave, *op),
             Step::Bands(op) => mask_bands(wave, *op, draw),
@@ -286,18 +321,69 @@ impl AudioRunner {
         if !draw.chance(op.p) {
             return;
         }
-        let data = &mut wave.clip.data;
         self.noise.clear();
-        self.noise.extend((0..data.len()).map(|_| draw.normal() as f32));
-        let energy = |values: &[f32]| values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
-        let (signal, noise) = (energy(data), energy(&self.noise));
-        if signal > 0.0 && noise > 0.0 {
-            let scale = (signal / noise / 10f64.powf(decibels / 10.0)).sqrt() as f32;
-            for (value, noise) in data.iter_mut().zip(&self.noise) {
-                *value += noise * scale;
-            }
+        self.noise.extend((0..wave.clip.data.len()).map(|_| draw.normal() as f32));
+        add_scaled(&mut wave.clip.data, &self.noise, decibels);
+    }
+
+    /// Adds a stretch of a recording, the same to all channels. What it draws does not depend on the recordings' lengths.
+    fn add_recorded(
+        &mut self,
+        wave: &mut Wave,
+        op: &BackgroundNoise,
+        noise: &Recordings,
+        draw: &mut Draw,
+    ) -> Result<(), feedline_audio::Error> {
+        let decibels = draw.between(op.snr.0, op.snr.1);
+        let wanted = draw.chance(op.p);
+        let (number, place) = (draw.below(noise.dataset.len()), draw.unit());
+        if !wanted {
+            return Ok(());
+        }
+        let blamed =
+            |reason: String| wrong(format!("the noise {}: {reason}", noise.dataset.format().locate(number)));
+        let only = FieldSet::only(noise.dataset.schema().fields.len(), [noise.field]);
+        noise.dataset.read(number, &only, &mut self.recording).map_err(|error| blamed(error.to_string()))?;
+        let Value::Bytes(bytes) = self.recording.value(noise.field) else {
+            return Err(blamed("the sample has none".to_owned()));
+        };
+        let clip =
+            stretch_of(self.recording.bytes(bytes), &wave.clip, place).map_err(|e| blamed(e.to_string()))?;
+        let mut heard = Wave { clip, spectrogram: None, seconds: None };
+        self.resample(&mut heard, Resample::to(wave.clip.rate))?;
+        let frames = wave.clip.frames();
+        heard.clip.repeat_to(frames)?;
+        self.noise.clear();
+        for _ in 0..wave.clip.channels {
+            self.noise.extend_from_slice(&heard.clip.data);
+        }
+        add_scaled(&mut wave.clip.data, &self.noise, decibels);
+        Ok(())
+    }
+}
+
+/// Adds noise so that the signal is so many decibels above it.
+fn add_scaled(data: &mut [f32], noise: &[f32], decibels: f64) {
+    let energy = |values: &[f32]| values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    let (signal, loud) = (energy(data), energy(noise));
+    if signal > 0.0 && loud > 0.0 {
+        let scale = (signal / loud / 10f64.powf(decibels / 10.0)).sqrt() as f32;
+        for (value, noise) in data.iter_mut().zip(noise) {
+            *value += noise * scale;
         }
     }
+}
+
+/// As much of a recording as `clip` is long, in one channel at its own rate, from a share `place` of what is possible on.
+fn stretch_of(bytes: &[u8], clip: &Clip, place: f64) -> Result<Clip, feedline_audio::Error> {
+    let mut reader = Reader::open(bytes)?;
+    let Info { rate, frames: total, .. } = reader.info();
+    let seconds = clip.frames() as f64 / f64::from(clip.rate.max(1));
+    let length = (frames(seconds, rate) as u64 + 1).min(total);
+    let start = (place * (total - length + 1) as f64) as u64;
+    let mut stretch = reader.window(start.min(total - length), length as usize)?;
+    stretch.to_mono();
+    Ok(stretch)
 }
 
 impl Wave {

@@ -21,16 +21,21 @@ pub(super) fn of_field(options: &LoaderOptions, name: &str) -> Option<TokenWindo
     }
 }
 
-/// Checks the list of an array field: exactly one `TokenWindow`.
+/// Checks the list of an array field: exactly one `TokenWindow` or `ArrayWindow`.
 pub(super) fn check_list(name: &str, given: &FieldTransforms) -> Result<()> {
     match given {
         FieldTransforms::Single(list) => match list.as_slice() {
             [] | [Transform::TokenWindow(_)] => Ok(()),
-            [other, ..] if !matches!(other, Transform::TokenWindow(_)) => Err(refuse(format!(
-                "{name}: {} is for images; a field of tokens takes TokenWindow",
+            [window @ Transform::ArrayWindow(_)] => {
+                window.check().map_err(|reason| refuse(format!("{name}: ArrayWindow: {reason}")))
+            }
+            [other @ (Transform::TokenWindow(_) | Transform::ArrayWindow(_)), ..] => {
+                Err(refuse(format!("{name}: {} stands alone", other.name())))
+            }
+            [other, ..] => Err(refuse(format!(
+                "{name}: {} is for images; a field of arrays takes ArrayWindow, one of tokens TokenWindow",
                 other.name()
             ))),
-            _ => Err(refuse(format!("{name}: TokenWindow stands alone"))),
         },
         FieldTransforms::Views(_) => Err(refuse(format!("'{name}' is not an image field: it has no views"))),
     }

@@ -70,6 +70,11 @@ fn rolloff() -> f64 {
 }
 
 impl Resample {
+    /// To this rate, with the usual filter.
+    pub(crate) fn to(hz: u32) -> Self {
+        Resample { hz, lowpass_filter_width: width(), rolloff: rolloff() }
+    }
+
     pub(crate) fn options(&self) -> ResampleOptions {
         ResampleOptions { lowpass_filter_width: self.lowpass_filter_width, rolloff: self.rolloff }
     }
@@ -95,6 +100,19 @@ pub struct RandomGain {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomNoise {
+    /// Least and most decibels of the signal above the noise.
+    pub snr: (f64, f64),
+    /// Probability.
+    #[serde(default = "always")]
+    pub p: f64,
+}
+
+/// Noise from recordings at a random ratio of signal to noise, with probability `p`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundNoise {
+    /// A data set of recordings: a folder of audio files, a pack, tar shards.
+    pub noise: String,
     /// Least and most decibels of the signal above the noise.
     pub snr: (f64, f64),
     /// Probability.
@@ -233,6 +251,11 @@ only_for_audio! {
     Mono: |_| Ok(());
     RandomGain: |op| range(op.gain, op.p);
     RandomNoise: |op| range(op.snr, op.p);
+    BackgroundNoise: |op| if op.noise.is_empty() {
+        Err("noise is the path of a data set of recordings".to_owned())
+    } else {
+        range(op.snr, op.p)
+    };
     MelSpectrogram: |op| feedline_audio::Mel::new(op.options()).map(|_| ()).map_err(|error| error.to_string());
     AmplitudeToDB: |op| match op.top_db {
         Some(most) if most <= 0.0 => Err(format!("top_db is {most}; it is above 0")),

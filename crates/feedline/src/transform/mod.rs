@@ -14,6 +14,7 @@
 //! parameters are drawn from (seed, epoch, sample, place in the list, view) and from nothing else.
 
 mod action;
+mod array;
 mod audio;
 mod clip;
 mod colour;
@@ -34,6 +35,7 @@ use feedline_pixels::Filter;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use action::Action;
+pub(crate) use array::copy_window;
 pub(crate) use clip::Times;
 pub(crate) use geometric::crop::nearest_ratio;
 pub use group::{BoxFormat, Boxes, Role, Target};
@@ -50,9 +52,10 @@ use op::Op;
 
 /// The parameters of every operation.
 pub mod ops {
+    pub use super::array::{ArrayPad, ArrayPolicy, ArrayWindow};
     pub use super::audio::{
-        AmplitudeToDB, AudioPad, AudioPolicy, AudioWindow, FrequencyMasking, MelScaleName, MelSpectrogram,
-        Mono, RandomGain, RandomNoise, Resample, TimeMasking,
+        AmplitudeToDB, AudioPad, AudioPolicy, AudioWindow, BackgroundNoise, FrequencyMasking, MelScaleName,
+        MelSpectrogram, Mono, RandomGain, RandomNoise, Resample, TimeMasking,
     };
     pub use super::clip::{Clip, ClipPolicy, PastEnd};
     pub use super::colour::*;
@@ -299,6 +302,10 @@ list_of_ops! {
     ReplaceLabel,
     /// Cuts windows out of a stream of tokens.
     TokenWindow,
+    /// Adds noise from recordings.
+    BackgroundNoise,
+    /// Windows of an n-d array.
+    ArrayWindow,
     /// Decodes a window of audio.
     AudioWindow,
     /// Converts audio to another rate.
