@@ -8,3 +8,4 @@ mod hostile;
 mod jpeg;
 mod progressive;
 mod render;
+mod turbo_pixels;

@@ -1,12 +1,10 @@
 //! The JPEG decoder against libjpeg-turbo: same pixels, same verdict on damage, whatever the file and the region.
 
+use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
 use feedline_pixels::jpeg::{Decoder, Path, Recording, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding};
-use feedline_pixels::{CpuLevel, Error, ImageMut, PixelLayout, Region, Result, Size};
+use feedline_pixels::{CpuLevel, Error, ImageMut, PixelLayout, Region, Size};
 use proptest::prelude::*;
-use turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
-
-mod turbo_pixels;
 
 fn encoded(encoding: &Encoding, seed: u64) -> Vec<u8> {
     turbo::encode(&picture(encoding.size, encoding.channels, seed), encoding).unwrap()

@@ -1,12 +1,10 @@
 //! Progressive JPEGs against libjpeg-turbo: same pixels for any list of scans, same verdict on damage.
 
+use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
 use feedline_pixels::jpeg::{Decoder, Path, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding, Scan};
 use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Size};
 use proptest::prelude::*;
-use turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
-
-mod turbo_pixels;
 
 struct Random(u64);
 
@@ -195,7 +193,7 @@ proptest! {
 ///
 /// Damage can drive the inverse DCT into overflow, where libjpeg-turbo's kernels differ between architectures; ours follow
 /// those of x86 everywhere. So elsewhere only the verdict is compared.
-fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> std::result::Result<(), TestCaseError> {
+fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> Result<(), TestCaseError> {
     let Ok(header) = probe(bytes) else {
         prop_assert!(turbo::header(bytes).is_err());
         return Ok(());

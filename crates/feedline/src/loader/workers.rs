@@ -372,7 +372,9 @@ impl Worker {
             | Output::Media { .. }
             | Output::ArrayWindow { .. }
             | Output::PackedLength
-            | Output::PackedRow => unreachable!("images, media, windows and packing have their own functions"),
+            | Output::PackedRow => {
+                unreachable!("images, media, windows and packing have their own functions")
+            }
         }
         Ok(0)
     }
