@@ -239,7 +239,7 @@ def test_headspace_replays_any_iterable():
     assert report["batches"] == 5
     assert report["times"] > 2
     assert "at best" in str(looked)
-    with pytest.raises(fl.OptionError, match="no batch"):
+    with pytest.raises(fl.OptionError, match="not a batch"):
         list(fl.headspace([], 3))
     with pytest.raises(fl.OptionError, match="loop over it"):
         fl.headspace([1], 3).report()
@@ -328,7 +328,7 @@ def test_batches_can_be_drawn(folder, tmp_path):
         assert loader.dataset._repr_html_().count("<img") == 8
     with pytest.raises(fl.OptionError, match="no field holds images"):
         fl.show({"label": np.zeros(3)})
-    with pytest.raises(fl.OptionError, match="no batch"):
+    with pytest.raises(fl.OptionError, match="not a batch"):
         fl.show([1])  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Which samples an epoch has, in which order, beyond [`Shuffle`].
+/// Which samples an epoch has, in which order, beyond [`Shuffle`](super::Shuffle).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
