@@ -398,7 +398,7 @@ mod tests {
             ("T.RandomHorizontalFlip('a\\n')", "backslash"),
             ("T.Pad()", "padding"),
             ("T.RandomRotation(1, 'bilinear', False, None, 0, 'pil', 7)", "it has"),
-            ("3", "no transform"),
+            ("3", "not a transform"),
         ] {
             let error = from_text(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
