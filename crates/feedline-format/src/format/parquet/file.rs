@@ -79,7 +79,7 @@ impl Length for Chunks {
     }
 }
 
-/// A stream whose end is an error. At a quiet end, the crate goes on to skip the elements of a list one by one, and a damaged
+/// A stream whose end is an error. At a quiet end, the crate would skip the elements of a list one by one, and a damaged
 /// header may declare two billion of them.
 struct Strict(Stream);
 
