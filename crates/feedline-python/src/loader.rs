@@ -247,9 +247,9 @@ impl PyEpoch {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let begun = Instant::now();
         loop {
-            let patience =
+            let timeout =
                 self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
-            let (next, ready) = py.detach(|| (self.lock().next_within(patience), Instant::now()));
+            let (next, ready) = py.detach(|| (self.lock().next_within(timeout), Instant::now()));
             self.lock().held_up(ready.elapsed());
             match next.or_raise()? {
                 Next::Batch(batch) => return hand_over(py, &batch).map(Some),

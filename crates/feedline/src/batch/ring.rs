@@ -166,10 +166,10 @@ impl<T> Ring<T> {
         true
     }
 
-    /// Takes the next batch in order; waits at most `patience` for it (without limit if `None`).
-    pub(crate) fn take(&self, patience: Option<Duration>) -> Take<T> {
+    /// Takes the next batch in order; waits at most `timeout` for it (without limit if `None`).
+    pub(crate) fn take(&self, timeout: Option<Duration>) -> Take<T> {
         // A deadline too far away for the clock means no limit.
-        let deadline = patience.and_then(|p| Instant::now().checked_add(p));
+        let deadline = timeout.and_then(|p| Instant::now().checked_add(p));
         let mut gate = self.lock();
         loop {
             let number = gate.taken;
