@@ -197,7 +197,7 @@ fn has_end_marker(bytes: &[u8]) -> bool {
 ///
 /// Damage can drive the inverse DCT into overflow, where libjpeg-turbo's kernels differ between architectures; ours follow
 /// those of x86 everywhere. So elsewhere only the verdict is compared.
-fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> std::result::Result<(), TestCaseError> {
+fn same_verdict(bytes: &[u8], fractions: [u16; 4]) -> Result<(), TestCaseError> {
     let Ok(header) = probe(bytes) else {
         prop_assert!(turbo::header(bytes).is_err());
         return Ok(());
