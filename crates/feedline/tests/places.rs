@@ -1,6 +1,7 @@
 //! Where data are stored: buckets with other tools' leftovers, web servers, secrets in addresses.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -219,10 +220,15 @@ fn a_server_that_does_not_speak_tls_is_an_error_at_once() {
     // https to a port that speaks http.
     let message = fails_at_once(&format!("https://{}/bucket/pack/", bucket.address()), &trusted);
     assert!(message.contains("does not speak TLS") && message.contains("http://"), "{message}");
-    // And to one that closes the connection.
+    // And to one that closes the connection. It reads the greeting first: closing before that may reset the connection,
+    // which is retried.
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = deaf.local_addr().unwrap();
-    std::thread::spawn(move || deaf.incoming().for_each(drop));
+    std::thread::spawn(move || {
+        for stream in deaf.incoming() {
+            let _greeting = stream.unwrap().read(&mut [0; 8192]);
+        }
+    });
     let message = fails_at_once(&format!("https://{address}/bucket/pack/"), &trusted);
     assert!(message.contains("does not speak TLS"), "{message}");
     // https that redirects to http.
