@@ -1,5 +1,5 @@
-//! CRC-32C (Castagnoli), the checksum of packs. With AVX-512 it takes 0.6 of the time of the processor's own instruction for
-//! it (5.6 instead of 9.8 us for 113 KB from memory).
+//! CRC-32C (Castagnoli), the checksum of packs. With AVX-512 it takes half the time of the processor's own instruction for it
+//! (113 KB: 1.9 instead of 4.2 us from the cache, 5.6 instead of 9.8 from memory).
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
