@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from . import _feedline
-from ._checks import choice, flag, maybe, whole
+from ._checks import choice, flag, maybe, refuse, whole
 from ._dataset import Dataset, refuse_mix
 from ._opening import open as open_dataset
 from ._opening import open_source, storage_text
@@ -163,9 +163,9 @@ def settings_text(**knobs: Any) -> str:
 
 
 def _video(name: str, value: object) -> str:
-    if isinstance(value, str) and (value == "keep" or re.fullmatch(r"gop=[1-9]\d{0,2}|gop=1000", value)):
-        return value
-    raise OptionError(f"{name}: 'keep', or 'gop=N' with N from 1 to 1000, not {value!r}")
+    if not isinstance(value, str) or not re.fullmatch(r"keep|gop=[1-9]\d{0,2}|gop=1000", value):
+        refuse(name, value, "'keep', or 'gop=N' with N from 1 to 1000")
+    return value
 
 
 def is_openable(source: object) -> bool:

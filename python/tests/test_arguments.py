@@ -150,7 +150,8 @@ BESIDE = [
     (T.LabelSmoothing, {"num_classes": 3}), (T.OneHot, {"num_classes": 3}), (T.TokenWindow, {"size": 8}),
     (T.AudioWindow, {"seconds": 1.0}), (T.Resample, {"hz": 8000}), (T.Mono, {}), (T.RandomGain, {}), (T.RandomNoise, {}),
     (T.MelSpectrogram, {}), (T.AmplitudeToDB, {}), (T.FrequencyMasking, {"freq_mask_param": 3}),
-    (T.TimeMasking, {"time_mask_param": 3}), (T.Clip, {"frames": 4}),
+    (T.TimeMasking, {"time_mask_param": 3}), (T.Clip, {"frames": 4}), (T.ArrayWindow, {"size": 4}),
+    (T.BackgroundNoise, {"noise": "noise"}),
 ]  # fmt: skip
 
 

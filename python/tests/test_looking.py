@@ -239,7 +239,7 @@ def test_headspace_replays_any_iterable():
     assert report["batches"] == 5
     assert report["times"] > 2
     assert "at best" in str(looked)
-    with pytest.raises(fl.OptionError, match="not a batch"):
+    with pytest.raises(fl.OptionError, match="gave no batch"):
         list(fl.headspace([], 3))
     with pytest.raises(fl.OptionError, match="loop over it"):
         fl.headspace([1], 3).report()
