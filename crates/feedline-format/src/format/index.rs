@@ -31,7 +31,8 @@ pub trait Index {
         Ok(None)
     }
 
-    /// The index of a video's packets that is stored beside it; `None` if there is none.
+    /// The index of a video's packets that is stored beside it; `None` if there is none. Empty if there is none and only a
+    /// checksum of the whole video covers its bytes: then the video must not be read in parts.
     fn stored_index(&self, _sample: u64, _field: usize) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }

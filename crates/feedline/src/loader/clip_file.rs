@@ -20,6 +20,8 @@ pub(super) struct ClipFile {
     range: Range<u64>,
     /// Under which its index is stored; `None` if nothing tells one state of the object from another.
     key: Option<u64>,
+    /// The index that is stored beside it, and the length of that.
+    beside: Option<(Index, u64)>,
 }
 
 /// Whether the videos of a field are stored as they are, so that parts of them can be read.
@@ -28,12 +30,21 @@ pub(super) fn can_be_read(dataset: &Dataset, field: usize) -> bool {
 }
 
 impl ClipFile {
-    /// Opens a sample's video; `None` if it has none, or is not stored as it is.
+    /// Opens a sample's video; `None` if it has none, is not stored as it is, or has a checksum that only the whole of it
+    /// can be compared with.
     pub(super) fn open(dataset: &Dataset, sample: u64, field: usize) -> Result<Option<Self>> {
         let format = dataset.format();
         let Some(extent) = format.stored_at(sample, field)? else { return Ok(None) };
         let Some((source, name)) = format.object(extent.object).filter(|_| !extent.range.is_empty()) else {
             return Ok(None);
+        };
+        let size = extent.range.end - extent.range.start;
+        let beside = match format.stored_index(sample, field)? {
+            Some(bytes) => match Index::from_bytes(&bytes, size) {
+                Ok(index) if !index.checks.is_empty() => Some((index, bytes.len() as u64)),
+                _ => return Ok(None),
+            },
+            None => None,
         };
         let seen = format.seen(extent.object);
         let object = match seen {
@@ -46,7 +57,7 @@ impl ClipFile {
             format!("video index 1|{}|{name}|{version}|{start}|{end}|{}", source.uri(), object.size())
         };
         let key = (version != 0).then(|| Checkpoints::key(described(version).as_bytes()));
-        Ok(Some(ClipFile { object, range: extent.range, key }))
+        Ok(Some(ClipFile { object, range: extent.range, key, beside }))
     }
 
     fn size(&self) -> u64 {
@@ -56,16 +67,12 @@ impl ClipFile {
     /// The index of its packets: stored beside it, found in the store, or read from its tables and stored. Returns the
     /// number of bytes that were read, too.
     pub(super) fn index(
-        &self,
-        dataset: &Dataset,
+        &mut self,
         store: Option<&Checkpoints>,
-        (sample, field): (u64, usize),
         place: &dyn Fn() -> Location,
     ) -> Result<(Index, u64)> {
-        if let Some(bytes) = dataset.format().stored_index(sample, field)?
-            && let Ok(index) = Index::from_bytes(&bytes, self.size())
-        {
-            return Ok((index, bytes.len() as u64));
+        if let Some(beside) = self.beside.take() {
+            return Ok(beside);
         }
         if let Some(index) = self.stored(store) {
             return Ok((index, 0));

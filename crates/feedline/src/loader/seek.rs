@@ -193,7 +193,7 @@ impl Builder<'_> {
         let stored = || matches!(self.dataset.format().stored_index(sample, field), Ok(Some(_)));
         let counted = match ClipFile::open(self.dataset, sample, field) {
             Ok(Some(file)) if stored() || file.stored(Some(&self.store)).is_some() => &mut report.known,
-            Ok(Some(file)) => match file.index(self.dataset, Some(&self.store), (sample, field), &place) {
+            Ok(Some(mut file)) => match file.index(Some(&self.store), &place) {
                 Ok(_) => &mut report.indexed,
                 Err(_) => &mut report.unreadable,
             },

@@ -158,12 +158,11 @@ impl VideoRunner {
             return self.put_from(&work, buffer, image, row).map(|()| 0);
         }
         let unread = |error| read_error(error, run, sample);
-        let Some(file) = ClipFile::open(&run.dataset, sample, field).map_err(unread)? else {
+        let Some(mut file) = ClipFile::open(&run.dataset, sample, field).map_err(unread)? else {
             return self.put_whole(&work, image, row);
         };
         let store = run.checkpoints.as_deref();
-        let (index, scanned) =
-            file.index(&run.dataset, store, (sample, field), &|| work.place()).map_err(unread)?;
+        let (index, scanned) = file.index(store, &|| work.place()).map_err(unread)?;
         let frames = work.choose(&index)?;
         let mut pieces = std::mem::take(&mut self.pieces);
         let mut read = file.read(&index, &index.needed(&frames), &mut pieces).map_err(unread)?;

@@ -486,7 +486,8 @@ impl crate::format::Index for Pack {
             _ => 0,
         };
         if length(field) == 0 {
-            return Ok(None);
+            // Only the checksum of the whole video covers its bytes.
+            return Ok(Some(Vec::new()));
         }
         let last = self.field_span(&place, self.kinds.len() - 1)?.seek.end;
         let start = (0..field).try_fold(last, |start, before| start.checked_add(length(before)));

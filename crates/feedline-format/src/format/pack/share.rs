@@ -298,6 +298,23 @@ mod tests {
         crate::format::open(&target, "folder", &ReadingOptions::default()).unwrap()
     }
 
+    /// Parts of it could be damaged unnoticed: only the whole has a checksum.
+    #[test]
+    fn a_video_without_an_index_must_be_read_whole() {
+        let (data, packed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(data.path().join("a.mp4"), [7; 100]).unwrap();
+        let open = |folder: &Path, format: &str| {
+            let target = Target::Folder(Arc::new(LocalSource::new(folder)));
+            crate::format::open(&target, format, &ReadingOptions::default()).unwrap()
+        };
+        let folder = open(data.path(), "folder");
+        pack(&*folder, packed.path(), &PackOptions { workers: 1, ..PackOptions::default() }, &()).unwrap();
+        for (format, expected) in [(folder, None), (open(packed.path(), "pack"), Some(Vec::new()))] {
+            let field = format.schema().position("video").unwrap();
+            assert_eq!(format.stored_index(0, field).unwrap(), expected);
+        }
+    }
+
     fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let mut entries = LocalSource::new(folder).list("").unwrap().entries;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
