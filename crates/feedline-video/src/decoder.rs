@@ -3,7 +3,7 @@
 use crate::bytes::Packets;
 use crate::engine::{self, Engine};
 use crate::error::{Error, Result, malformed};
-use crate::index::Index;
+use crate::index::{Codec, Index};
 use crate::rgb::turned;
 
 /// A decoded frame: rows of red, green and blue, turned as the file says.
@@ -92,6 +92,9 @@ fn decode(
     mut room: Room<'_>,
     emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
 ) -> Result<()> {
+    if wanted.first().is_some_and(|(frame, _)| index.start_of(*frame) > 0) {
+        show_first_packet(decoder, file, index)?;
+    }
     let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
     let mut walk: Option<Walk> = None;
     for (at, (frame, _)) in wanted.iter().enumerate() {
@@ -112,6 +115,24 @@ fn decode(
                 found => found?,
             }
         }
+    }
+    Ok(())
+}
+
+/// Old versions of x264 wrote 4:4:4 video with a mistake that FFmpeg corrects, if it knows the version. Only the first
+/// packet names it. Without it, every seek would fail and decode from the beginning.
+fn show_first_packet(decoder: &mut dyn Engine, file: &dyn Packets, index: &Index) -> Result<()> {
+    const HIGH_444: u8 = 244;
+    if index.codec != Codec::H264 || index.config.get(1) != Some(&HIGH_444) {
+        return Ok(());
+    }
+    let Some(bytes) = index.packets.first().and_then(|packet| file.packet(packet.offset, packet.size)) else {
+        return Ok(());
+    };
+    decoder.flush()?;
+    // If this packet is damaged, the frames that need it say so; others do not need it.
+    if decoder.send(0, bytes).is_ok() {
+        let _ = decoder.receive();
     }
     Ok(())
 }
@@ -198,12 +219,12 @@ fn to_frame(
     let bytes = 3 * picture.width * picture.height;
     fit(&mut frame.rgb, bytes)?;
     if rotation == 0 {
-        picture.write_rgb(&mut frame.rgb)?;
+        picture.write_rgb(&mut frame.rgb);
         (frame.width, frame.height) = (picture.width, picture.height);
         return Ok(());
     }
     fit(scratch, bytes)?;
-    picture.write_rgb(scratch)?;
+    picture.write_rgb(scratch);
     (frame.width, frame.height) = turned(scratch, picture.width, picture.height, rotation, &mut frame.rgb);
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Planes of brightness and colour difference → RGB.
 
-use crate::error::{Error, Result};
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 
 /// How planes are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The layout with FFmpeg's name.
+    #[cfg(any(feature = "ffmpeg", test))]
     pub(crate) fn named(name: &str) -> Option<Self> {
         let (name, depth) = match name {
             name if name.ends_with("10le") => (&name[..name.len() - 4], 10),
@@ -69,19 +73,26 @@ pub(crate) struct Picture<'a> {
     pub(crate) full: bool,
 }
 
-/// The weights of a matrix, in units of 2^-16.
-#[derive(Clone, Copy)]
-struct Weights {
+/// Weights are in units of 2^-14: the largest that keep all but blue's within 16 bits.
+const FRACTION: u32 = 14;
+
+/// What a row is converted with. Weights are in units of 2^-14.
+#[derive(Clone, Copy, Debug)]
+struct Conversion {
     bright: i32,
     red: i32,
     green: (i32, i32),
     blue: i32,
     /// The level of black.
     zero: i32,
+    /// The level of no colour.
+    middle: i32,
+    /// Bits behind the point, and those that a value has above eight.
+    shift: u32,
 }
 
-impl Weights {
-    fn new(matrix: i64, full: bool) -> Self {
+impl Conversion {
+    fn new(matrix: i64, full: bool, depth: u32) -> Self {
         let (kr, kb) = match matrix {
             1 => (0.2126f64, 0.0722f64),
             9 | 10 => (0.2627, 0.0593),
@@ -90,150 +101,73 @@ impl Weights {
         let kg = 1.0 - kr - kb;
         let (scale, zero, colour) = if full { (1.0, 0, 1.0) } else { (255.0 / 219.0, 16, 255.0 / 224.0) };
         let (red, blue) = (2.0 * (1.0 - kr) * colour, 2.0 * (1.0 - kb) * colour);
-        let fixed = |value: f64| (value * 65536.0).round() as i32;
+        let fixed = |value: f64| (value * f64::from(1 << FRACTION)).round() as i32;
         let green = (fixed(-kb * blue / kg), fixed(-kr * red / kg));
-        Weights { bright: fixed(scale), red: fixed(red), green, blue: fixed(blue), zero }
-    }
-}
-
-/// A value of a plane, of one byte or two.
-trait Level: Copy {
-    const BYTES: usize;
-    fn at(bytes: &[u8], number: usize) -> i32;
-}
-
-impl Level for u8 {
-    const BYTES: usize = 1;
-    #[inline(always)]
-    fn at(bytes: &[u8], number: usize) -> i32 {
-        i32::from(bytes[number])
-    }
-}
-
-impl Level for u16 {
-    const BYTES: usize = 2;
-    #[inline(always)]
-    fn at(bytes: &[u8], number: usize) -> i32 {
-        i32::from(u16::from_le_bytes([bytes[2 * number], bytes[2 * number + 1]]))
-    }
-}
-
-/// What colour adds to red, green and blue, for every pixel of a row.
-struct Tints {
-    red: Vec<i32>,
-    green: Vec<i32>,
-    blue: Vec<i32>,
-}
-
-impl Tints {
-    fn new(width: usize) -> Result<Self> {
-        let row = || {
-            let mut row = Vec::new();
-            row.try_reserve_exact(width).map_err(|_| Error::OutOfMemory { bytes: 4 * width as u64 })?;
-            row.resize(width, 0);
-            Ok(row)
-        };
-        Ok(Tints { red: row()?, green: row()?, blue: row()? })
-    }
-
-    #[inline(always)]
-    fn set<T: Level>(&mut self, (u, v): (&[u8], &[u8]), across: u32, weights: Weights, depth: u32) {
-        let (middle, half) = (128 << (depth - 8), 1 << (7 + depth));
-        let count = u.len().min(v.len()) / T::BYTES;
-        let (u, v) = (&u[..count * T::BYTES], &v[..count * T::BYTES]);
-        let each = 1 << across;
-        let rows = self.red.chunks_mut(each).zip(self.green.chunks_mut(each)).zip(self.blue.chunks_mut(each));
-        for (at, ((red, green), blue)) in rows.enumerate().take(count) {
-            let (u, v) = (T::at(u, at) - middle, T::at(v, at) - middle);
-            red.fill(weights.red * v + half);
-            green.fill(weights.green.0 * u + weights.green.1 * v + half);
-            blue.fill(weights.blue * u + half);
-        }
-    }
-
-    #[inline(always)]
-    fn write<T: Level>(&self, row: &[u8], weights: Weights, depth: u32, out: &mut [u8]) {
-        let tints = self.red.chunks(BLOCK).zip(self.green.chunks(BLOCK)).zip(self.blue.chunks(BLOCK));
-        let lines = row.chunks(BLOCK * T::BYTES).zip(out.chunks_mut(3 * BLOCK));
-        for ((row, out), ((red, green), blue)) in lines.zip(tints) {
-            let count = red.len().min(row.len() / T::BYTES).min(out.len() / 3);
-            let mut levels = [[0u8; BLOCK]; 3];
-            for (levels, tint) in levels.iter_mut().zip([red, green, blue]) {
-                fill_levels::<T>(
-                    &row[..count * T::BYTES],
-                    &tint[..count],
-                    weights,
-                    depth,
-                    &mut levels[..count],
-                );
-            }
-            let [red, green, blue] = &levels;
-            let colours = red[..count].iter().zip(&green[..count]).zip(&blue[..count]);
-            for (pixel, ((red, green), blue)) in out.chunks_exact_mut(3).zip(colours) {
-                (pixel[0], pixel[1], pixel[2]) = (*red, *green, *blue);
-            }
+        let more = depth - 8;
+        Conversion {
+            bright: fixed(scale),
+            red: fixed(red),
+            green,
+            blue: fixed(blue),
+            zero: zero << more,
+            middle: 128 << more,
+            shift: FRACTION + more,
         }
     }
 }
 
-/// Pixels that are converted at once: first each colour by itself, which compilers turn into vector instructions.
-const BLOCK: usize = 64;
-
-#[inline(always)]
-fn fill_levels<T: Level>(row: &[u8], tint: &[i32], weights: Weights, depth: u32, out: &mut [u8]) {
-    let (shift, zero) = (8 + depth, weights.zero << (depth - 8));
-    for (at, (level, tint)) in out.iter_mut().zip(tint).enumerate() {
-        let bright = (T::at(row, at) - zero) * weights.bright;
-        *level = ((bright + tint) >> shift).clamp(0, 255) as u8;
-    }
+/// A row of each plane; the values of colour are those of pixels, pairs of pixels or missing.
+#[derive(Clone, Copy, Debug)]
+struct Row<'a> {
+    bright: &'a [u8],
+    u: &'a [u8],
+    v: &'a [u8],
 }
 
 impl Picture<'_> {
     /// Writes rows of red, green and blue; `out` is `3 * width * height` long. Every pixel takes the colour difference of
     /// the block that it belongs to.
-    pub(crate) fn write_rgb(&self, out: &mut [u8]) -> Result<()> {
-        let mut tints = Tints::new(self.width)?;
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has these instructions.
-            unsafe { self.write_avx2(&mut tints, out) };
-            return Ok(());
+    pub(crate) fn write_rgb(&self, out: &mut [u8]) {
+        let conversion = Conversion::new(self.matrix, self.full, self.layout.depth);
+        let write = row_writer(self.layout);
+        for (y, out) in out.chunks_exact_mut(3 * self.width).take(self.height).enumerate() {
+            let coloured = y >> self.layout.down;
+            let row = Row { bright: self.row(0, y), u: self.row(1, coloured), v: self.row(2, coloured) };
+            write(&conversion, row, out);
         }
-        self.write(&mut tints, out);
-        Ok(())
     }
 
+    fn row(&self, plane: usize, y: usize) -> &[u8] {
+        let (bytes, stride) = self.planes[plane];
+        match self.layout.size_of(plane, self.width, self.height).0 {
+            0 => &[],
+            length => &bytes[y * stride..][..length],
+        }
+    }
+}
+
+type RowWriter = fn(&Conversion, Row<'_>, &mut [u8]);
+
+/// The function for rows of this layout: bytes of a value, then pixels that share a value of colour.
+fn row_writer(layout: Layout) -> RowWriter {
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn write_avx2(&self, tints: &mut Tints, out: &mut [u8]) {
-        self.write(tints, out);
-    }
-
-    #[inline(always)]
-    fn write(&self, tints: &mut Tints, out: &mut [u8]) {
-        if self.layout.depth == 8 { self.rows::<u8>(tints, out) } else { self.rows::<u16>(tints, out) }
-    }
-
-    #[inline(always)]
-    fn rows<T: Level>(&self, tints: &mut Tints, out: &mut [u8]) {
-        let weights = Weights::new(self.matrix, self.full);
-        let Layout { across, down, depth, grey, .. } = self.layout;
-        let line = |plane: usize, y: usize| {
-            let (bytes, stride) = self.planes[plane];
-            &bytes[y * stride..y * stride + self.layout.size_of(plane, self.width, self.height).0]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return match (layout.grey, layout.depth > 8, layout.across) {
+            (true, false, _) => scalar::grey::<1>,
+            (true, true, _) => scalar::grey::<2>,
+            (_, false, 0) => avx2::row::<1, 0>,
+            (_, false, _) => avx2::row::<1, 1>,
+            (_, true, 0) => avx2::row::<2, 0>,
+            (_, true, _) => avx2::row::<2, 1>,
         };
-        if grey {
-            let half = 1 << (7 + depth);
-            for row in [&mut tints.red, &mut tints.green, &mut tints.blue] {
-                row.fill(half);
-            }
-        }
-        for (y, row) in out.chunks_exact_mut(3 * self.width).take(self.height).enumerate() {
-            if !grey && y.is_multiple_of(1 << down) {
-                tints.set::<T>((line(1, y >> down), line(2, y >> down)), across, weights, depth);
-            }
-            tints.write::<T>(line(0, y), weights, depth, row);
-        }
+    }
+    match (layout.grey, layout.depth > 8, layout.across) {
+        (true, false, _) => scalar::grey::<1>,
+        (true, true, _) => scalar::grey::<2>,
+        (_, false, 0) => scalar::row::<1, 0>,
+        (_, false, _) => scalar::row::<1, 1>,
+        (_, true, 0) => scalar::row::<2, 0>,
+        (_, true, _) => scalar::row::<2, 1>,
     }
 }
 
@@ -282,7 +216,7 @@ mod tests {
             ([vec![81; 4], vec![90], vec![240]], false, 6, [255, 0, 0]),
             ([vec![63; 4], vec![102], vec![240]], false, 1, [255, 0, 0]),
         ] {
-            picture(&planes, 2, 2, full, matrix).write_rgb(&mut out).unwrap();
+            picture(&planes, 2, 2, full, matrix).write_rgb(&mut out);
             for (found, expected) in out.chunks(3).flat_map(|pixel| pixel.iter().zip(&expected)) {
                 assert!(found.abs_diff(*expected) <= 1, "{out:?} {expected:?}");
             }
@@ -322,7 +256,7 @@ mod tests {
                 let borrowed = [0, 1, 2].map(|at| (&planes[at][..], sizes[at].0));
                 let picture = Picture { width, height, layout, planes: borrowed, matrix, full };
                 let mut out = vec![0; 3 * width * height];
-                picture.write_rgb(&mut out).unwrap();
+                picture.write_rgb(&mut out);
                 let value = |plane: usize, x: usize, y: usize| {
                     let (bytes, stride) = borrowed[plane];
                     match layout.depth {
@@ -349,11 +283,44 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn vectors_are_the_reference() {
+        if !std::arch::is_x86_feature_detected!("avx2") {
+            return;
+        }
+        let both: [(usize, usize, RowWriter, RowWriter); 4] = [
+            (1, 0, avx2::row::<1, 0>, scalar::row::<1, 0>),
+            (1, 1, avx2::row::<1, 1>, scalar::row::<1, 1>),
+            (2, 0, avx2::row::<2, 0>, scalar::row::<2, 0>),
+            (2, 1, avx2::row::<2, 1>, scalar::row::<2, 1>),
+        ];
+        for ((bytes, across, fast, slow), width) in
+            both.iter().flat_map(|both| (1..70usize).map(move |w| (both, w)))
+        {
+            let depth = if *bytes == 1 { 8 } else { 12 };
+            let values = |count: usize, seed: u32| -> Vec<u8> {
+                let mixed =
+                    (0..count as u32).map(|at| (at ^ seed).wrapping_mul(2_654_435_761) >> (32 - depth));
+                mixed.flat_map(|value| (value as u16).to_le_bytes()[..*bytes].to_vec()).collect()
+            };
+            let coloured = width.div_ceil(1 << across);
+            let (bright, u, v) = (values(width, 1), values(coloured, 77), values(coloured, 5000));
+            for (matrix, full) in [(1, false), (9, false), (5, true)] {
+                let (mut found, mut expected) = (vec![0; 3 * width], vec![0; 3 * width]);
+                let row = Row { bright: &bright, u: &u, v: &v };
+                fast(&Conversion::new(matrix, full, depth), row, &mut found);
+                slow(&Conversion::new(matrix, full, depth), row, &mut expected);
+                assert_eq!(found, expected, "{bytes} bytes, {across}, {width} pixels");
+            }
+        }
+    }
+
     #[test]
     fn odd_sizes_have_their_last_colours() {
         let planes = [vec![100; 15], vec![128, 128, 0, 128, 128, 0], vec![128; 6]];
         let mut out = [0; 45];
-        picture(&planes, 5, 3, true, 5).write_rgb(&mut out).unwrap();
+        picture(&planes, 5, 3, true, 5).write_rgb(&mut out);
         assert_eq!(out[..3], [100, 100, 100]);
         assert_eq!(out[14], 0, "the last column's blue");
     }
