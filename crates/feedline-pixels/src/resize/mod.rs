@@ -8,7 +8,8 @@
 //! Pillow rounds and clamps to bytes between its passes, and so does this. Filters with negative lobes overshoot, and
 //! clamping in another order moves pixels at hard edges by ten levels and more. For them, and only them, the passes are
 //! run in the order of Pillow 13: see [`Filter::overshoots`] and `columns_first`. For the others the order moves a
-//! rounding: by one level at most, up as often as down.
+//! rounding by one level, up as often as down. Where two roundings meet, the level moves by two: one or two values in a
+//! million (noise, 256 to 224 pixels).
 
 mod axis;
 mod convolve;

@@ -2,8 +2,9 @@
 //! interpolated to full size, then every pixel is converted with factors of six bits behind the point.
 
 use super::CODEC;
+use super::rows::{self, Factors};
 use super::stream::{Chroma, Colours};
-use crate::{Result, Size, fit};
+use crate::{CpuLevel, Result, Size, fit};
 
 /// A plane of samples of 8 to 12 bits.
 #[derive(Debug)]
@@ -42,24 +43,6 @@ enum Conversion {
     /// Planes are green, blue and red.
     Identity,
     Fixed(Factors),
-}
-
-/// Factors times 64; brightness is multiplied by `y` / 1024 after it was widened to 16 bits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Factors {
-    y: u32,
-    bias: i32,
-    u_to_blue: i32,
-    u_to_green: i32,
-    v_to_green: i32,
-    v_to_red: i32,
-}
-
-impl Factors {
-    const fn new(full: bool, [u_to_blue, u_to_green, v_to_green, v_to_red]: [i32; 4]) -> Self {
-        let (y, bias) = if full { (16320, 32) } else { (18997, -1160) };
-        Factors { y, bias, u_to_blue, u_to_green, v_to_green, v_to_red }
-    }
 }
 
 fn conversion(colours: Colours) -> Result<Conversion> {
@@ -124,21 +107,22 @@ impl Planes {
 
     /// Chroma of row `y` at full width.
     fn chroma_row(&self, y: usize, width: usize, out: &mut [Vec<u16>; 2]) -> Result<()> {
+        let level = CpuLevel::detect();
         for (plane, out) in self.all[1..].iter().zip(out) {
             fit(out, width, 0)?;
             match self.chroma {
                 Chroma::None => out.fill(1 << (self.bits - 1)),
                 Chroma::Full => out.copy_from_slice(plane.row(y)),
-                Chroma::Half => widen(plane.row(y), out),
+                Chroma::Half => rows::widen(level, plane.row(y), out),
                 Chroma::Quarter => {
                     // The nearer row counts three times; there is none above the first and below the last.
                     let near = y / 2;
                     let last = plane.size.height as usize - 1;
                     let far = if y % 2 == 1 { near + 1 } else { near.wrapping_sub(1) };
                     if y == 0 || far > last {
-                        widen(plane.row(near), out);
+                        rows::widen(level, plane.row(near), out);
                     } else {
-                        widen_two(plane.row(near), plane.row(far), out);
+                        rows::widen_two(level, plane.row(near), plane.row(far), out);
                     }
                 }
             }
@@ -156,7 +140,10 @@ impl Planes {
                     *pixel = [(red >> shift) as u8, (green >> shift) as u8, (blue >> shift) as u8, 255];
                 }
             }
-            Conversion::Fixed(factors) => factors.convert(self.bits, light, chroma, row),
+            Conversion::Fixed(factors) => {
+                let planes = [light, &chroma[0], &chroma[1]];
+                rows::convert(CpuLevel::detect(), factors, self.bits, planes, row);
+            }
         }
         if let Some(alpha) = &self.alpha {
             for (pixel, alpha) in row.as_chunks_mut::<4>().0.iter_mut().zip(alpha.row(y)) {
@@ -166,76 +153,9 @@ impl Planes {
     }
 }
 
-impl Factors {
-    fn convert(self, bits: u32, light: &[u16], [u, v]: &[Vec<u16>; 2], row: &mut [u8]) {
-        let shift = bits - 8;
-        let pixels = row.as_chunks_mut::<4>().0.iter_mut();
-        for (((pixel, light), u), v) in pixels.zip(light).zip(u).zip(v) {
-            let light = u32::from(*light);
-            // Widened to 16 bits by repeating the upper bits.
-            let wide = light << (16 - bits) | light >> (2 * bits - 16);
-            let light = ((wide * self.y) >> 16) as i32 + self.bias;
-            let (u, v) = (i32::from(*u >> shift) - 128, i32::from(*v >> shift) - 128);
-            let byte = |value: i32| (value >> 6).clamp(0, 255) as u8;
-            *pixel = [
-                byte(light + v * self.v_to_red),
-                byte(light - u * self.u_to_green - v * self.v_to_green),
-                byte(light + u * self.u_to_blue),
-                255,
-            ];
-        }
-    }
-}
-
-/// Twice as many samples: three quarters of the nearer and a quarter of the farther one.
-fn widen(from: &[u16], to: &mut [u16]) {
-    let last = to.len() - 1;
-    to[0] = from[0];
-    for (pair, two) in to[1..last.max(1)].chunks_mut(2).zip(from.windows(2)) {
-        let (a, b) = (two[0], two[1]);
-        pair[0] = (3 * a + b + 2) >> 2;
-        if let Some(second) = pair.get_mut(1) {
-            *second = (a + 3 * b + 2) >> 2;
-        }
-    }
-    to[last] = from[last / 2];
-}
-
-/// The same from two rows, of which the nearer counts three times.
-fn widen_two(near: &[u16], far: &[u16], to: &mut [u16]) {
-    let last = to.len() - 1;
-    let edge = |at: usize| (3 * near[at] + far[at] + 2) >> 2;
-    to[0] = edge(0);
-    let windows = near.windows(2).zip(far.windows(2));
-    for (pair, (near, far)) in to[1..last.max(1)].chunks_mut(2).zip(windows) {
-        let mix = |a: usize, b: usize| (9 * near[a] + 3 * near[b] + 3 * far[a] + far[b] + 8) >> 4;
-        pair[0] = mix(0, 1);
-        if let Some(second) = pair.get_mut(1) {
-            *second = mix(1, 0);
-        }
-    }
-    to[last] = edge(last / 2);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn chroma_is_interpolated() {
-        let mut to = [0; 5];
-        widen(&[0, 100, 200], &mut to);
-        assert_eq!(to, [0, 25, 75, 125, 200]);
-        let mut to = [0; 4];
-        widen_two(&[0, 160], &[0, 160], &mut to);
-        assert_eq!(to, [0, 40, 120, 160]);
-        let mut to = [0; 1];
-        widen_two(&[8], &[4], &mut to);
-        assert_eq!(to, [7]);
-        let mut to = [0; 2];
-        widen(&[9], &mut to);
-        assert_eq!(to, [9, 9]);
-    }
 
     #[test]
     fn grey_stays_grey() {
@@ -243,7 +163,7 @@ mod tests {
         let Conversion::Fixed(factors) = conversion(colours).unwrap() else { panic!("factors") };
         let light: Vec<u16> = (0..256).collect();
         let mut row = vec![0; 1024];
-        factors.convert(8, &light, &[vec![128; 256], vec![128; 256]], &mut row);
+        rows::convert(CpuLevel::detect(), factors, 8, [&light, &[128; 256], &[128; 256]], &mut row);
         assert!(
             row.chunks(4).enumerate().all(|(grey, pixel)| pixel == [grey as u8, grey as u8, grey as u8, 255])
         );

@@ -1,10 +1,12 @@
 //! AVIF: the boxes are read here, AV1 is decoded by dav1d, pixels have libavif's values. Still images, grids of tiles and
 //! the main image of sequences; 8 to 12 bits per sample become eight.
 //!
-//! `boxes` reads the file's structure, `stream` decodes AV1, `colour` converts planes to pixels.
+//! `boxes` reads the file's structure, `stream` decodes AV1, `colour` converts planes to pixels,
+//! with the loops of `rows`.
 
 mod boxes;
 mod colour;
+mod rows;
 mod stream;
 
 use super::{Codec, ImageHeader, Scratch};
