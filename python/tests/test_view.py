@@ -19,10 +19,12 @@ import subprocess
 import sys
 import threading
 import time
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
+import av
 import feedline as fl
 import numpy as np
 import pytest
@@ -362,6 +364,68 @@ def test_a_sample_from_s3(page, servers):
         small = pixels_of(page, '.cell[data-position="0"] img')
     local = np.asarray(Image.open(servers.folder / "bucket" / "animals" / "cat" / "000.jpg"))
     assert np.abs(small.astype(int) - local).mean() < 6
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a red video, and one with a sound that is silent, then loud; each has a file that is cut off."""
+    root = tmp_path_factory.mktemp("recordings")
+    written = io.BytesIO()
+    with av.open(written, "w", format="webm") as file:
+        stream = file.add_stream("libvpx-vp9", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for _ in range(5):
+            red = av.VideoFrame.from_ndarray(np.full((96, 160, 3), (220, 30, 30), np.uint8), format="rgb24")
+            file.mux(stream.encode(red))
+        file.mux(stream.encode())
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        loud = (32767 * np.sin(np.arange(4000) * 0.5)).astype("<i2")
+        file.writeframes(np.concatenate([np.zeros(4000, "<i2"), loud]).tobytes())
+    for folder, name, content in [("videos", "a.webm", written), ("sounds", "a.wav", sound)]:
+        (root / folder / "one").mkdir(parents=True)
+        (root / folder / "one" / name).write_bytes(content.getvalue())
+        (root / folder / "one" / name.replace("a.", "b.")).write_bytes(content.getvalue()[:60])
+    return root
+
+
+@NEEDS_BROWSER
+def test_videos_and_sounds_are_shown_and_played(page, recordings):
+    with viewing(recordings / "videos") as url:
+        ready(page, url)
+        assert np.abs(pixels_of(page, '.cell[data-position="0"] img').mean(axis=(0, 1)) - (220, 30, 30)).max() < 8
+        page.click('.cell[data-position="0"]')
+        page.wait_for_selector("#stage video")
+        page.evaluate("document.querySelector('#stage video').play()")
+        until(page, "() => document.querySelector('#stage video').currentTime > 0.1")
+        assert page.evaluate("document.querySelector('#stage video').videoWidth") == 160
+    with viewing(recordings / "sounds") as url:
+        ready(page, url)
+        drawn = pixels_of(page, '.cell[data-position="0"] img')
+        dark = (drawn.astype(int).sum(axis=2) < 500).sum(axis=0)
+        quarter = len(dark) // 4
+        assert dark[:quarter].max() <= 3
+        assert dark[-quarter:].min() > 0.5 * len(drawn)
+        page.click('.cell[data-position="0"]')
+        page.wait_for_selector("#stage audio")
+        page.evaluate("document.querySelector('#stage audio').load()")
+        until(page, "() => document.querySelector('#stage audio').duration > 0.9")
+
+
+def test_damaged_recordings_are_named(recordings):
+    for folder in ("videos", "sounds"):
+        with viewing(recordings / folder) as url:
+            status, _, body = asked(url, "/thumb?index=1")
+            assert status == 422
+            assert "b." in json.loads(body)["error"]
+            assert json.loads(asked(url, "/api/sample?index=1")[2])["broken"]
+            site = json.loads(asked(url, "/api/site")[2])["sets"][0]
+            field, label = site["image"], 1 - site["image"]
+            assert asked(url, f"/recording?index=0&field={field}")[0] == 200
+            assert asked(url, f"/recording?index=0&field={label}")[0] == 422
 
 
 # ---- without a browser

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::jobs::{self, Jobs};
 use crate::query::{Query, Wrong};
-use crate::{Site, images, play, sheet};
+use crate::{Site, images, play, recording, sheet};
 
 /// Lines of one question for the grid.
 const MOST_LINES: u64 = 500;
@@ -64,7 +64,7 @@ impl Page {
             "/app.js" => Answer::file("text/javascript; charset=utf-8", include_str!("page/app.js")),
             "/style.css" => Answer::file("text/css; charset=utf-8", include_str!("page/style.css")),
             "/favicon.ico" => Answer { status: 204, kind: "image/x-icon", ..Answer::default() },
-            "/thumb" | "/mask" | "/play" | "/playmask" => self.image(path, query, known),
+            "/thumb" | "/mask" | "/play" | "/playmask" | "/recording" => self.image(path, query, known),
             _ => self.data(path, query, sent).unwrap_or_else(|wrong| Answer::error(400, &wrong)),
         }
     }
@@ -179,9 +179,12 @@ fn draw(path: &str, dataset: &Dataset, sample: u64, query: &Query) -> Result<(&'
     let field = match query.maybe::<usize>("field")? {
         Some(field) if field < dataset.schema().fields.len() => field,
         Some(field) => return Err(format!("field: there is no field {field}")),
-        None => sheet::image_field(dataset).ok_or("the data set has no image field")?,
+        None => sheet::shown_field(dataset, sample).ok_or("the sample has no image, video or sound")?,
     };
     let side = query.number("side", 192)?.min(u64::from(images::MOST_SIDE)) as u32;
+    if path == "/recording" {
+        return recording::file(dataset, sample, field);
+    }
     if path == "/mask" {
         return images::mask_png(dataset, sample, field, side).map(|png| ("image/png", png));
     }

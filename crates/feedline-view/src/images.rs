@@ -7,6 +7,8 @@ use feedline::transform::ops::Resize;
 use feedline::{Dataset, DecodeMode, Error, Result};
 use feedline_pixels::{Size, turbo};
 
+use crate::recording;
+
 /// Longest side of a thumbnail.
 pub(crate) const MOST_SIDE: u32 = 2048;
 
@@ -35,7 +37,7 @@ pub(crate) struct Pixels {
 }
 
 /// The image in `field` of `sample`, as a JPEG whose longer side is at most `side`. Only as many pixels are decoded as are
-/// needed.
+/// needed. Of a video it is the first frame, of a sound its wave.
 pub fn thumbnail(dataset: &Dataset, sample: u64, field: usize, side: u32) -> Result<Vec<u8>> {
     let pixels = scaled(dataset, sample, field, side)?;
     jpeg(&pixels.bytes, pixels.height, pixels.width)
@@ -51,6 +53,9 @@ pub(crate) fn scaled(dataset: &Dataset, sample: u64, field: usize, side: u32) ->
     let (bytes, index, meta) = match value {
         OwnedValue::Image { bytes, index, meta } => (bytes, index, meta),
         OwnedValue::Missing => return Err(Error::data(place(), "the sample lacks this field")),
+        OwnedValue::Bytes(bytes) => {
+            return recording::picture(&bytes, side).map_err(|reason| Error::data(place(), reason));
+        }
         _ => return Err(Error::data(place(), "no image")),
     };
     let fit = |size: (u32, u32)| fitted(size, side);
@@ -92,7 +97,7 @@ pub(crate) fn class_bytes(classes: &[u8]) -> Vec<u8> {
 }
 
 /// What makes an image of this height and width fit.
-fn fitted((height, width): (u32, u32), side: u32) -> Vec<Transform> {
+pub(crate) fn fitted((height, width): (u32, u32), side: u32) -> Vec<Transform> {
     let (longer, side) = (height.max(width).max(1), side.clamp(8, MOST_SIDE));
     if longer <= side {
         return Vec::new();

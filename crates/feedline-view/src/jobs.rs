@@ -361,6 +361,6 @@ pub(crate) fn compare(one: &Dataset, other: &Dataset) -> Value {
 
 /// Whether the thumbnail of a sample can be made; what a grid marks as broken.
 pub(crate) fn thumbnail_error(dataset: &Dataset, sample: u64) -> Option<String> {
-    let field = sheet::image_field(dataset)?;
+    let field = sheet::shown_field(dataset, sample)?;
     images::scaled(dataset, sample, field, 32).err().map(|error| error.to_string())
 }

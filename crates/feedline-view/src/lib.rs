@@ -19,6 +19,7 @@ mod live;
 mod pipeline;
 mod play;
 mod query;
+mod recording;
 mod report;
 mod server;
 mod sheet;

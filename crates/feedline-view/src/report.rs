@@ -111,7 +111,7 @@ fn sizes(dots: &Value) -> String {
 }
 
 fn grid(dataset: &Dataset, samples: u64) -> String {
-    let Some(field) = sheet::image_field(dataset) else { return String::new() };
+    let Some(field) = sheet::shown_field(dataset, 0) else { return String::new() };
     let step = dataset.len().div_ceil(samples.max(1)).max(1);
     let mut page = String::from("<h2>Samples</h2><div class=\"grid\">");
     for sample in (0..dataset.len()).step_by(step as usize) {

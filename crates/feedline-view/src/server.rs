@@ -38,7 +38,8 @@ const MOST_QUESTION: usize = 64 << 10;
 const MOST_BODY: usize = 1 << 20;
 
 /// Nothing but what this server gives: no scripts in data, no other hosts, no frames.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; \
+                      connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A running server. Dropping it ends it.

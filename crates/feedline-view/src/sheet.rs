@@ -4,6 +4,8 @@ use feedline::owned::OwnedValue;
 use feedline::{Dataset, Kind};
 use serde_json::{Value, json};
 
+use crate::recording::{self, Recording};
+
 /// Longer texts and arrays are cut.
 const MOST_TEXT: usize = 4000;
 const MOST_NUMBERS: usize = 4096;
@@ -23,7 +25,7 @@ pub(crate) fn about(dataset: &Dataset) -> Value {
         "samples": dataset.len(),
         "fingerprint": dataset.fingerprint().to_hex(),
         "fields": fields,
-        "image": image_field(dataset),
+        "image": shown_field(dataset, 0),
         "classes": dataset.classes(),
         "remote": dataset.format().is_remote(),
         "problems": dataset.problems().iter().take(20).map(ToString::to_string).collect::<Vec<_>>(),
@@ -38,6 +40,11 @@ pub(crate) fn image_field(dataset: &Dataset) -> Option<usize> {
         .find(|n| fields[*n].name == "image")
         .or_else(|| images().find(|n| !is_mask(dataset, *n)))
         .or(images().next())
+}
+
+/// The field that stands for a sample: its image, else its video or sound.
+pub(crate) fn shown_field(dataset: &Dataset, sample: u64) -> Option<usize> {
+    image_field(dataset).or_else(|| recording::field(dataset, sample))
 }
 
 /// Whether a field is drawn over the image, going by its name.
@@ -118,7 +125,10 @@ fn field(dataset: &Dataset, number: usize, name: &str, value: &OwnedValue) -> Va
         OwnedValue::Float(value) => json!({"value": value}),
         OwnedValue::Text(text) => json!({"value": cut(text), "bytes": text.len()}),
         OwnedValue::Json(text) => json!({"json": parsed(text), "value": cut(text), "bytes": text.len()}),
-        OwnedValue::Bytes(bytes) => json!({"bytes": bytes.len(), "value": head(bytes)}),
+        OwnedValue::Bytes(bytes) => {
+            let player = Recording::of(bytes).map(Recording::player);
+            json!({"bytes": bytes.len(), "value": head(bytes), "player": player})
+        }
         OwnedValue::Array { dtype, shape, bytes } => {
             let numbers = numbers(*dtype, bytes);
             json!({"dtype": dtype.name(), "shape": shape, "bytes": bytes.len(), "numbers": numbers})

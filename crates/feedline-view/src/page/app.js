@@ -323,13 +323,14 @@ function stage(found) {
     toggle(field.name, over);
   }
   const main = found.fields[dataset.image];
-  for (const drawn of annotations(found)) {
+  for (const drawn of main.size ? annotations(found) : []) {
     const layer = drawing("svg", { viewBox: `0 0 ${main.size[1]} ${main.size[0]}`, preserveAspectRatio: "none", role: "img", "aria-label": `${drawn.items.length} ${drawn.kind}: ${drawn.name}`, "data-kind": drawn.kind });
     for (const item of drawn.items) layer.append(mark(drawn, item, main.size));
     frame.append(layer);
     toggle(drawn.name, layer);
   }
-  $("stage").replaceChildren(frame, toggles);
+  const players = found.fields.filter((one) => one.player).map((one) => element(one.player, { controls: "", preload: "none", "aria-label": one.name, src: `/recording?${query({ set: state.set, index: found.index, field: one.field })}` }));
+  $("stage").replaceChildren(frame, toggles, ...players);
 }
 
 // Boxes are rows of four numbers, keypoints rows of two or three; in arrays or in JSON.
