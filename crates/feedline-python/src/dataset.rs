@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use feedline::dataset::DatasetSpec;
 use feedline::owned::OwnedValue;
-use feedline::{Dataset, Kind, OpenOptions};
+use feedline::{DType, Dataset, Kind, OpenOptions};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::error::{OrRaise, describe};
+use crate::handoff::Buffer;
 use crate::rows::PyRows;
 use crate::wait::interruptible;
 
@@ -118,7 +119,7 @@ impl PyDataset {
                         .detach(|| feedline::encode::decode_values(bytes, index, meta, mode, page as usize));
                     let bad = |e| feedline::Error::sample(place, feedline::error::Stage::Decode, e);
                     let made = made.map_err(bad).or_raise()?;
-                    array(py, made.dtype.name(), &made.shape, &made.bytes)?
+                    array(py, made.dtype, &made.shape, made.bytes)?
                 }
                 OwnedValue::Json(text) => self.parsed(py, sample, &name, &text)?,
                 OwnedValue::Image { bytes, meta, .. } => {
@@ -277,9 +278,9 @@ fn numbers<'py>(py: Python<'py>, kind: Kind, values: &[OwnedValue]) -> Option<Py
         OwnedValue::Float(value) => Some(value.to_le_bytes()),
         _ => None,
     };
-    let name = kind.carrier().number()?.name();
+    let dtype = kind.carrier().number()?;
     let all: Vec<u8> = values.iter().map(bytes).collect::<Option<Vec<_>>>()?.concat();
-    Some(array(py, name, &[values.len() as u64], &all))
+    Some(array(py, dtype, &[values.len() as u64], all))
 }
 
 /// Splits Python's bytes into numbers of eight bytes.
@@ -295,20 +296,19 @@ fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
         OwnedValue::Text(value) => value.into_pyobject(py)?.into_any(),
         OwnedValue::Json(text) => py.import("json")?.getattr("loads")?.call1((text,))?,
         OwnedValue::Bytes(bytes) | OwnedValue::Image { bytes, .. } => PyBytes::new(py, &bytes).into_any(),
-        OwnedValue::Array { dtype, shape, bytes } => array(py, dtype.name(), &shape, &bytes)?,
+        OwnedValue::Array { dtype, shape, bytes } => array(py, dtype, &shape, bytes)?,
     })
 }
 
-/// A NumPy array with a copy of `bytes`: reading single samples need not be fast.
+/// A NumPy array of these elements. Their memory becomes the array's, unless the array would not be aligned.
 pub(crate) fn array<'py>(
     py: Python<'py>,
-    dtype: &str,
+    dtype: DType,
     shape: &[u64],
-    bytes: &[u8],
+    bytes: Vec<u8>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
-    let dtype = if dtype == "bfloat16" { "uint16" } else { dtype };
-    let flat = numpy.getattr("frombuffer")?.call1((PyBytes::new(py, bytes), dtype))?;
-    let shape: Vec<u64> = shape.to_vec();
-    flat.call_method1("reshape", (shape,))?.call_method0("copy")
+    let aligned = bytes.as_ptr().addr().is_multiple_of(dtype.size().max(1)) && !bytes.is_empty();
+    let seen = numpy.getattr("asarray")?.call1((Buffer::of_bytes(bytes, dtype, shape),))?;
+    if aligned { Ok(seen) } else { seen.call_method0("copy") }
 }

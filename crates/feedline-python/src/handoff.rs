@@ -22,6 +22,7 @@ use crate::pinned::TensorBlock;
 enum Owner {
     Slab(Arc<Slab>),
     Offsets(Arc<[i64]>),
+    Bytes(Arc<Vec<u8>>),
     /// One of the files that views lie in.
     Mapped(Arc<ViewFiles>, usize),
 }
@@ -63,10 +64,17 @@ impl Buffer {
         Buffer { owner: Owner::Offsets(offsets.into()), dtype: DType::I64, shape }
     }
 
+    /// Elements that were made for one array.
+    pub(crate) fn of_bytes(bytes: Vec<u8>, dtype: DType, shape: &[u64]) -> Self {
+        let shape = shape.iter().map(|n| *n as i64).collect();
+        Buffer { owner: Owner::Bytes(Arc::new(bytes)), dtype, shape }
+    }
+
     fn address(&self) -> *mut c_void {
         match &self.owner {
             Owner::Slab(slab) => slab.address().cast(),
             Owner::Offsets(offsets) => offsets.as_ptr().cast_mut().cast(),
+            Owner::Bytes(bytes) => bytes.as_ptr().cast_mut().cast(),
             // Mapped privately: what Python writes there changes nothing else.
             Owner::Mapped(files, number) => {
                 files.file(*number).map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut().cast())

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use feedline::DType;
 use feedline::error::Location;
 use feedline::video::{Decoder, Index, WholeFile};
 use pyo3::prelude::*;
@@ -19,6 +20,14 @@ pub(crate) struct PyVideo {
 
 fn raised<T>(result: feedline::video::Result<T>) -> PyResult<T> {
     result.map_err(|error| feedline::Error::data(Location::new("video"), error.to_string())).or_raise()
+}
+
+/// Memory for `count` frames. It comes fresh from the system, so zeros cost nothing before frames are written there.
+fn zeros(count: usize, each: usize) -> feedline::video::Result<Vec<u8>> {
+    let bytes = count.saturating_mul(each);
+    let none = |_| feedline::video::Error::OutOfMemory { bytes: bytes as u64 };
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(none)?;
+    Ok(vec![0; bytes])
 }
 
 #[pymethods]
@@ -64,13 +73,15 @@ impl PyVideo {
             let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
             decoder.frames(&WholeFile(&self.file), &self.index, &indices, &mut |place, frame| {
                 size = (frame.height, frame.width);
-                pixels.resize(indices.len() * frame.rgb.len(), 0);
+                if pixels.is_empty() {
+                    pixels = zeros(indices.len(), frame.rgb.len())?;
+                }
                 pixels[place * frame.rgb.len()..(place + 1) * frame.rgb.len()].copy_from_slice(&frame.rgb);
                 Ok(())
             })
         });
         raised(decoded)?;
-        array(py, "uint8", &[indices.len() as u64, size.0 as u64, size.1 as u64, 3], &pixels)
+        array(py, DType::U8, &[indices.len() as u64, size.0 as u64, size.1 as u64, 3], pixels)
     }
 
     fn __repr__(&self) -> String {

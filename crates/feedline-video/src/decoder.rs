@@ -1,6 +1,7 @@
 //! Frames by number.
 
 use crate::bytes::Packets;
+use crate::disposable::is_disposable;
 use crate::engine::{self, Engine};
 use crate::error::{Error, Result, malformed};
 use crate::index::{Codec, Index};
@@ -204,7 +205,10 @@ impl Search<'_> {
         if self.index.checks.get(number as usize).is_some_and(|check| *check != crc32c::crc32c(bytes)) {
             return Err(malformed(format!("packet {number} is damaged: its checksum differs")));
         }
-        self.decoder.send(i64::from(number), bytes)?;
+        let is_wanted = self.wanted.binary_search_by_key(&number, |(packet, _)| *packet).is_ok();
+        if is_wanted || !is_disposable(self.index.codec, &self.index.config, bytes) {
+            self.decoder.send(i64::from(number), bytes)?;
+        }
         walk.next += 1;
         Ok(())
     }

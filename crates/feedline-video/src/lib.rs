@@ -12,6 +12,7 @@ mod bytes;
 #[cfg(feature = "av1")]
 mod dav1d;
 mod decoder;
+mod disposable;
 mod engine;
 mod error;
 #[cfg_attr(not(feature = "ffmpeg"), path = "no_ffmpeg.rs")]
