@@ -8,7 +8,6 @@
 
 mod clip;
 mod error;
-mod fft;
 mod mel;
 #[cfg_attr(not(feature = "codecs"), path = "no_reader.rs")]
 mod reader;

@@ -1,9 +1,15 @@
 //! Mel spectrograms, as `torchaudio.transforms.MelSpectrogram` makes them.
 
 use std::f64::consts::PI;
+use std::sync::Arc;
+
+use realfft::num_complex::Complex32;
+use realfft::{RealFftPlanner, RealToComplex};
 
 use crate::error::{Error, Result, zeros};
-use crate::fft::{Complex, Fft};
+
+/// Windows that filters are applied to together, which compilers turn into vector instructions.
+const LANES: usize = 8;
 
 /// How mels are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,13 +59,19 @@ pub struct MelOptions {
 }
 
 /// Tables and filters for one set of parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mel {
     options: MelOptions,
     window: Vec<f32>,
     /// First bin and weights of each filter.
     filters: Vec<(usize, Vec<f32>)>,
-    fft: Fft,
+    fft: Arc<dyn RealToComplex<f32>>,
+}
+
+impl std::fmt::Debug for Mel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mel").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 impl Mel {
@@ -83,7 +95,12 @@ impl Mel {
         for at in 0..win_length {
             window[left + at] = hann(at);
         }
-        Ok(Mel { window, filters: filters(&options), fft: Fft::new(n_fft), options })
+        Ok(Mel {
+            window,
+            filters: filters(&options),
+            fft: RealFftPlanner::new().plan_fft_forward(n_fft),
+            options,
+        })
     }
 
     /// The parameters.
@@ -99,7 +116,7 @@ impl Mel {
 
     /// The spectrogram of one channel: `n_mels` rows of one value for each window.
     pub fn run(&self, wave: &[f32], out: &mut Vec<f32>) -> Result<()> {
-        let MelOptions { n_fft, hop_length, power, center, n_mels, .. } = self.options;
+        let MelOptions { n_fft, center, n_mels, .. } = self.options;
         let half = n_fft / 2;
         if center && wave.len() <= half {
             let reason = format!(
@@ -111,28 +128,72 @@ impl Mel {
         let (windows, start) = (self.windows(wave.len()), out.len());
         zeros(out, windows * n_mels)?;
         let out = &mut out[start..];
-        let (mut input, mut bins, mut scratch) = (vec![0.0f32; n_fft], vec![(0.0, 0.0); n_fft], Vec::new());
-        let mut magnitudes = vec![0.0f32; half + 1];
-        for number in 0..windows {
-            let first = (number * hop_length) as i64 - if center { half as i64 } else { 0 };
-            for (at, (input, window)) in input.iter_mut().zip(&self.window).enumerate() {
-                *input = wave[reflected(first + at as i64, wave.len())] * window;
+        let mut scratch = Scratch::new(&*self.fft);
+        let mut magnitudes = vec![[0.0f32; LANES]; half + 1];
+        for first in (0..windows).step_by(LANES) {
+            let count = LANES.min(windows - first);
+            for lane in 0..count {
+                self.transform(wave, first + lane, &mut scratch)?;
+                for (to, bin) in magnitudes.iter_mut().zip(&scratch.bins) {
+                    to[lane] = magnitude(*bin, self.options.power);
+                }
             }
-            self.fft.run(&input, &mut bins, &mut scratch);
-            for (to, bin) in magnitudes.iter_mut().zip(&bins) {
-                *to = magnitude(*bin, power);
-            }
-            for (mel, (first, weights)) in self.filters.iter().enumerate() {
-                let sum: f32 = weights.iter().zip(&magnitudes[*first..]).map(|(a, b)| a * b).sum();
-                out[mel * windows + number] = sum;
+            for (mel, (bin, weights)) in self.filters.iter().enumerate() {
+                let sums = filtered(weights, &magnitudes[*bin..]);
+                out[mel * windows + first..][..count].copy_from_slice(&sums[..count]);
             }
         }
         Ok(())
     }
+
+    /// Transforms a window into `scratch.bins`.
+    fn transform(&self, wave: &[f32], number: usize, scratch: &mut Scratch) -> Result<()> {
+        let MelOptions { n_fft, hop_length, center, .. } = self.options;
+        let first = (number * hop_length) as i64 - if center { (n_fft / 2) as i64 } else { 0 };
+        let inside = usize::try_from(first).ok().and_then(|first| wave.get(first..first + n_fft));
+        let input = scratch.input.iter_mut().zip(&self.window);
+        match inside {
+            Some(wave) => {
+                input.zip(wave).for_each(|((input, window), value)| *input = value * window);
+            }
+            None => {
+                for (at, (input, window)) in input.enumerate() {
+                    *input = wave[reflected(first + at as i64, wave.len())] * window;
+                }
+            }
+        }
+        let Scratch { input, bins, working } = scratch;
+        let failed = |error: realfft::FftError| Error::Malformed(error.to_string());
+        self.fft.process_with_scratch(input, bins, working).map_err(failed)
+    }
 }
 
-fn magnitude((real, imaginary): Complex, power: f64) -> f32 {
-    let square = real * real + imaginary * imaginary;
+/// Memory for one window.
+struct Scratch {
+    input: Vec<f32>,
+    bins: Vec<Complex32>,
+    working: Vec<Complex32>,
+}
+
+impl Scratch {
+    fn new(fft: &dyn RealToComplex<f32>) -> Self {
+        Scratch { input: fft.make_input_vec(), bins: fft.make_output_vec(), working: fft.make_scratch_vec() }
+    }
+}
+
+/// A filter's sums for all lanes.
+fn filtered(weights: &[f32], magnitudes: &[[f32; LANES]]) -> [f32; LANES] {
+    let mut sums = [0.0; LANES];
+    for (weight, magnitudes) in weights.iter().zip(magnitudes) {
+        for (sum, magnitude) in sums.iter_mut().zip(magnitudes) {
+            *sum += weight * magnitude;
+        }
+    }
+    sums
+}
+
+fn magnitude(bin: Complex32, power: f64) -> f32 {
+    let square = bin.norm_sqr();
     if power == 2.0 { square } else { square.sqrt().powf(power as f32) }
 }
 

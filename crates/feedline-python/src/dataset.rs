@@ -301,12 +301,7 @@ fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// A NumPy array of these elements. Their memory becomes the array's, unless the array would not be aligned.
-pub(crate) fn array<'py>(
-    py: Python<'py>,
-    dtype: DType,
-    shape: &[u64],
-    bytes: Vec<u8>,
-) -> PyResult<Bound<'py, PyAny>> {
+fn array<'py>(py: Python<'py>, dtype: DType, shape: &[u64], bytes: Vec<u8>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let aligned = bytes.as_ptr().addr().is_multiple_of(dtype.size().max(1)) && !bytes.is_empty();
     let seen = numpy.getattr("asarray")?.call1((Buffer::of_bytes(bytes, dtype, shape),))?;

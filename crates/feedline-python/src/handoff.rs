@@ -70,6 +70,12 @@ impl Buffer {
         Buffer { owner: Owner::Bytes(Arc::new(bytes)), dtype, shape }
     }
 
+    /// Bytes that were written into a slab.
+    pub(crate) fn of_slab(slab: Slab, shape: &[usize]) -> Self {
+        let shape = shape.iter().map(|n| *n as i64).collect();
+        Buffer { owner: Owner::Slab(Arc::new(slab)), dtype: DType::U8, shape }
+    }
+
     fn address(&self) -> *mut c_void {
         match &self.owner {
             Owner::Slab(slab) => slab.address().cast(),

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use feedline::DType;
+use feedline::batch::Slab;
 use feedline::error::Location;
 use feedline::video::{Decoder, Index, WholeFile};
 use pyo3::prelude::*;
 
-use crate::dataset::array;
 use crate::error::OrRaise;
+use crate::handoff::Buffer;
 
 /// `feedline_video::Index` with its file and a decoder.
 #[pyclass(name = "Video", module = "feedline._feedline", frozen)]
@@ -22,12 +22,9 @@ fn raised<T>(result: feedline::video::Result<T>) -> PyResult<T> {
     result.map_err(|error| feedline::Error::data(Location::new("video"), error.to_string())).or_raise()
 }
 
-/// Memory for `count` frames. It comes fresh from the system, so zeros cost nothing before frames are written there.
-fn zeros(count: usize, each: usize) -> feedline::video::Result<Vec<u8>> {
-    let bytes = count.saturating_mul(each);
-    let none = |_| feedline::video::Error::OutOfMemory { bytes: bytes as u64 };
-    Vec::<u8>::new().try_reserve_exact(bytes).map_err(none)?;
-    Ok(vec![0; bytes])
+/// Memory for frames, on huge pages if it is large.
+fn room(bytes: usize) -> feedline::video::Result<Slab> {
+    Slab::zeroed(bytes).map_err(|_| feedline::video::Error::OutOfMemory { bytes: bytes as u64 })
 }
 
 #[pymethods]
@@ -68,20 +65,24 @@ impl PyVideo {
 
     /// These frames, as uint8 of shape (frames, height, width, 3).
     fn frames<'py>(&self, py: Python<'py>, indices: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let (mut pixels, mut size) = (Vec::new(), (0, 0));
+        let (mut pixels, mut size) = (None, (0, 0));
         let decoded = py.detach(|| {
             let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
             decoder.frames(&WholeFile(&self.file), &self.index, &indices, &mut |place, frame| {
                 size = (frame.height, frame.width);
-                if pixels.is_empty() {
-                    pixels = zeros(indices.len(), frame.rgb.len())?;
-                }
-                pixels[place * frame.rgb.len()..(place + 1) * frame.rgb.len()].copy_from_slice(&frame.rgb);
+                let each = frame.rgb.len();
+                let pixels = match &mut pixels {
+                    Some(pixels) => pixels,
+                    none => none.insert(room(indices.len().saturating_mul(each))?),
+                };
+                pixels.bytes_mut()[place * each..][..each].copy_from_slice(&frame.rgb);
                 Ok(())
             })
         });
         raised(decoded)?;
-        array(py, DType::U8, &[indices.len() as u64, size.0 as u64, size.1 as u64, 3], pixels)
+        let pixels = pixels.map_or_else(|| Slab::zeroed(0), Ok).or_raise()?;
+        let frames = Buffer::of_slab(pixels, &[indices.len(), size.0, size.1, 3]);
+        py.import("numpy")?.getattr("asarray")?.call1((frames,))
     }
 
     fn __repr__(&self) -> String {

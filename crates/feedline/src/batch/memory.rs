@@ -168,6 +168,11 @@ pub struct Slab {
 }
 
 impl Slab {
+    /// Zeroed memory that no pool takes back.
+    pub fn zeroed(length: usize) -> Result<Self> {
+        Pool::with_memory(0, 0, None).lend(length)
+    }
+
     /// Length in bytes.
     pub fn len(&self) -> usize {
         self.length
@@ -196,7 +201,7 @@ impl Slab {
     }
 
     /// The bytes, writable: the borrow proves that there is no other reference.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` excludes every other reference.
         unsafe { std::slice::from_raw_parts_mut(self.address(), self.length) }
     }
