@@ -180,7 +180,7 @@ def test_all_frames_are_ragged(tmp_path, plain):
     assert [len(times) for times in batch["video.times"]] == [20, 4]
 
 
-def test_damaged_files_are_named(tmp_path, plain):
+def test_damaged_files_are_named(tmp_path, plain, capfd):
     middle = len(plain) // 3
     files = {"0.mp4": plain, "1.mp4": plain[:-200], "2.mp4": b"nothing", "3.mkv": encoded(kind="matroska")[:900]}
     files["4.mp4"] = plain[:middle] + bytes(200) + plain[middle + 200 :]
@@ -192,6 +192,7 @@ def test_damaged_files_are_named(tmp_path, plain):
         assert len(loader.errors()) == 4
     with pytest.raises(SampleError, match="1.mp4"):
         list(fl.Loader(ds, transforms=ops, batch_size=5))
+    assert "h264" not in capfd.readouterr().err, "the decoder's own messages"
 
 
 def test_every_cut_of_a_file_is_an_error_or_a_video(plain):

@@ -4,7 +4,7 @@ use crate::bytes::Packets;
 use crate::disposable::is_disposable;
 use crate::engine::{self, Engine};
 use crate::error::{Error, Result, malformed};
-use crate::index::{Codec, Index};
+use crate::index::Index;
 use crate::rgb::turned;
 
 /// A decoded frame: rows of red, green and blue, turned as the file says.
@@ -93,7 +93,8 @@ fn decode(
     mut room: Room<'_>,
     emit: &mut dyn FnMut(usize, &Frame) -> Result<()>,
 ) -> Result<()> {
-    if wanted.first().is_some_and(|(frame, _)| index.start_of(*frame) > 0) {
+    let begins_later = wanted.first().is_some_and(|(frame, _)| index.start_of(*frame) > 0);
+    if begins_later && index.needs_first_packet() {
         show_first_packet(decoder, file, index)?;
     }
     let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
@@ -120,13 +121,8 @@ fn decode(
     Ok(())
 }
 
-/// Old versions of x264 wrote 4:4:4 video with a mistake that FFmpeg corrects, if it knows the version. Only the first
-/// packet names it. Without it, every seek would fail and decode from the beginning.
+/// See [`Index::needs_first_packet`].
 fn show_first_packet(decoder: &mut dyn Engine, file: &dyn Packets, index: &Index) -> Result<()> {
-    const HIGH_444: u8 = 244;
-    if index.codec != Codec::H264 || index.config.get(1) != Some(&HIGH_444) {
-        return Ok(());
-    }
     let Some(bytes) = index.packets.first().and_then(|packet| file.packet(packet.offset, packet.size)) else {
         return Ok(());
     };

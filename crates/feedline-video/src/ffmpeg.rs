@@ -18,6 +18,16 @@ use crate::rgb::{Layout, Picture, Planes};
 /// Major versions of libavcodec and of the libavutil that belongs to it: FFmpeg 8, 7, 6, 5, 4.
 const VERSIONS: [(u32, u32, u32); 5] = [(8, 62, 60), (7, 61, 59), (6, 60, 58), (5, 59, 57), (4, 58, 56)];
 
+/// The beginning of a decoder's context.
+#[repr(C)]
+struct ContextHead {
+    class: *const c_void,
+    log_level_offset: c_int,
+}
+
+/// Added to the level of every message, so that none is important enough to be written.
+const QUIET: c_int = 1000;
+
 const EAGAIN: c_int = if cfg!(target_os = "macos") { -35 } else { -11 };
 const END: c_int = -0x2046_4f45; // "EOF " as FFmpeg spells it
 /// Bytes that decoders may read past the end of extra data.
@@ -202,6 +212,7 @@ impl Ffmpeg {
         if made.context.is_null() || made.packet.is_null() || made.frame.is_null() {
             return Err(Error::OutOfMemory { bytes: 4096 });
         }
+        made.be_quiet();
         made.configure(&index.config)?;
         // SAFETY: the context is that of this decoder and is not open yet.
         let opened = unsafe { (call.avcodec_open2)(made.context, decoder, std::ptr::null_mut()) };
@@ -212,6 +223,12 @@ impl Ffmpeg {
             )));
         }
         Ok(made)
+    }
+
+    /// Keeps the decoder from writing about damaged frames to the terminal: they are errors that name the file.
+    fn be_quiet(&mut self) {
+        // SAFETY: this is how contexts begin, publicly, from FFmpeg 4 to 8; the context is ours alone.
+        unsafe { (*self.context.cast::<ContextHead>()).log_level_offset = QUIET };
     }
 
     /// Gives the decoder what the container says of the track.

@@ -159,6 +159,9 @@ impl Index {
     pub fn needed(&self, frames: &[usize]) -> Vec<std::ops::Range<u32>> {
         let wanted = |frame: &usize| self.shown.get(*frame).map(|packet| (self.start_of(*packet), *packet));
         let mut spans: Vec<(u32, u32)> = frames.iter().filter_map(wanted).collect();
+        if self.needs_first_packet() && spans.iter().any(|(start, _)| *start > 0) {
+            spans.push((0, 0));
+        }
         spans.sort_unstable();
         let mut ranges: Vec<std::ops::Range<u32>> = Vec::new();
         for (start, last) in spans {
@@ -169,6 +172,14 @@ impl Index {
             }
         }
         ranges
+    }
+
+    /// Whether decoders must see the first packet, wherever they begin. Old versions of x264 wrote 4:4:4 video with a
+    /// mistake that FFmpeg corrects, if it knows the version, and only the first packet names it. Without it, every
+    /// seek would fail and decode from the beginning.
+    pub(crate) fn needs_first_packet(&self) -> bool {
+        const HIGH_444: u8 = 244;
+        self.codec == Codec::H264 && self.config.get(1) == Some(&HIGH_444)
     }
 
     /// Where decoding begins for a packet: the key frame before it, or the one before that if the packet is shown earlier
@@ -184,5 +195,45 @@ impl Index {
     /// The packet where decoding of packet `number` begins.
     pub(crate) fn key_before(&self, number: u32) -> u32 {
         (0..=number).rev().find(|at| self.packets[*at as usize].key).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(profile: u8) -> Index {
+        let packet = |number: u32| Packet {
+            offset: u64::from(number),
+            size: 1,
+            pts: i64::from(number),
+            key: number.is_multiple_of(10),
+        };
+        let index = Index {
+            codec: Codec::H264,
+            width: 96,
+            height: 64,
+            rotation: 0,
+            config: vec![1, profile, 0, 31, 0xff],
+            ticks_per_second: 25.0,
+            packets: (0..30).map(packet).collect(),
+            shown: Vec::new(),
+            duration: 1.2,
+            checks: Vec::new(),
+        };
+        index.finish(30, 0).unwrap()
+    }
+
+    #[test]
+    fn frames_need_what_they_are_decoded_from() {
+        assert_eq!(index(100).needed(&[12, 14]), std::slice::from_ref(&(10..15)));
+        assert_eq!(index(100).needed(&[3, 25]), [0..4, 20..26]);
+    }
+
+    #[test]
+    fn video_of_every_colour_needs_its_first_packet() {
+        assert_eq!(index(244).needed(&[12]), [0..1, 10..13]);
+        assert_eq!(index(244).needed(&[3]), std::slice::from_ref(&(0..4)));
+        assert_eq!(index(244).needed(&[3, 25]), [0..4, 20..26]);
     }
 }
