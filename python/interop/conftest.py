@@ -21,7 +21,7 @@ def run(tmp_path_factory):
         assert python.exists(), f"{python} is missing: run tools/interop/setup.sh"
         file = HERE / "libraries" / f"{script or f'with_{library}'}.py"
         # A home of its own: LitData and others keep caches there, and in /tmp.
-        own = {"HOME": str(home), "TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+        own = {"HOME": str(home), "TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1"}
         for name in ("DATA_OPTIMIZER_CACHE_FOLDER", "DATA_OPTIMIZER_DATA_CACHE_FOLDER"):
             own[name] = str(tmp_path_factory.mktemp("litdata"))
         settings = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
