@@ -56,7 +56,7 @@ pub use uri::{Target, resolve};
 pub use uri::{absolute, pieces, split_joined};
 pub use wanted::check_wanted;
 pub use wanted::while_wanted;
-pub(crate) use wanted::{given_up, with_flag};
+pub(crate) use wanted::{cancel_flag, with_flag};
 
 /// How to reach remote data, and where to cache them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ const WORTH_INDEXING: usize = 8 << 10;
 /// The store for the images that `plan` decodes, if it may have any.
 pub(super) fn store(dataset: &Dataset, plan: &Plan) -> Option<Checkpoints> {
     let in_parts = plan.video.iter().any(|video| video.in_parts);
-    let decodes = in_parts || plan.pictures.iter().any(|views| views.values.is_none());
+    let decodes = in_parts || plan.image_fields.iter().any(|views| views.values.is_none());
     (plan.options.index != IndexMode::Off && decodes).then(|| dataset.checkpoints())
 }
 

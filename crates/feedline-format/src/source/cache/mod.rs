@@ -28,7 +28,7 @@ use self::disk::{Disk, Identity};
 pub use self::folder::{CacheReport, CachedEntry, DiskCache};
 use self::lru_map::LruMap;
 use self::spare::SpareBuffers;
-use super::wanted::is_given_up;
+use super::wanted::is_cancelled;
 use super::{
     AheadRead, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, Ticket,
     Traffic, check_wanted, past_end, room_for, to_usize,
@@ -215,7 +215,7 @@ impl Shared {
     fn fetch_block(&self, object: &CachedObject, description: &Description) -> Result<io::Result<File>> {
         let _turn = match self.disk.turn(description) {
             Ok(turn) => turn,
-            Err(error) if is_given_up() => {
+            Err(error) if is_cancelled() => {
                 return Err(Error::Closed(format!("the read was cancelled: {error}")));
             }
             Err(error) => return Ok(Err(error)),

@@ -16,7 +16,7 @@ use super::fetch::{ObjectVersion, RangeRequest};
 use super::landing::{Landing, Room};
 use crate::error::{Error, Location, Result};
 use crate::source::cells::{CELL, Cells};
-use crate::source::wanted::is_given_up;
+use crate::source::wanted::is_cancelled;
 use crate::source::{add_wait, changed};
 
 /// All ranges that are being fetched or held, by object.
@@ -164,7 +164,7 @@ impl Staged {
     /// Waits until the version is known; `None` if no bytes will arrive.
     pub(super) fn known(&self) -> Option<ObjectVersion> {
         let mut progress = self.lock();
-        while progress.known.is_none() && progress.failed.is_none() && !is_given_up() {
+        while progress.known.is_none() && progress.failed.is_none() && !is_cancelled() {
             progress.awaited = 0;
             let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -189,7 +189,7 @@ impl Staged {
             match &progress.failed {
                 Some(Failure::Dropped) => return Ok(None),
                 Some(Failure::Fetching(error)) => return Err(error.clone()),
-                None if is_given_up() => return Ok(None),
+                None if is_cancelled() => return Ok(None),
                 None => {}
             }
             progress.awaited = progress.awaited.min(end);

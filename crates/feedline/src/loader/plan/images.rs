@@ -2,7 +2,7 @@
 
 use feedline_pixels::Mode;
 
-use super::{Output, Plan, Views};
+use super::{ImageViews, Output, Plan};
 use crate::batch::ColumnSpec;
 use crate::error::{Error, Result};
 use crate::field::{Meaning, MemoryFormat};
@@ -30,8 +30,9 @@ impl Plan {
             return Ok(());
         }
         let values = self.value_form(name)?;
-        let views = Views { field, outputs: Vec::new(), targets: Vec::new(), params: Vec::new(), values };
-        self.pictures.push(views);
+        let views =
+            ImageViews { field, outputs: Vec::new(), targets: Vec::new(), params: Vec::new(), values };
+        self.image_fields.push(views);
         let transforms = self.options.transforms.get(name).cloned();
         match transforms.unwrap_or(FieldTransforms::Single(Vec::new())) {
             FieldTransforms::Single(list) => self.add_view(field, name.to_owned(), 0, &list),
@@ -45,7 +46,7 @@ impl Plan {
     }
 
     fn add_view(&mut self, field: usize, name: String, view: u64, list: &[Transform]) -> Result<()> {
-        let values = self.pictures.last().and_then(|views| views.values);
+        let values = self.image_fields.last().and_then(|views| views.values);
         let own = name.split('.').next().unwrap_or(&name);
         let (dtype, format) = if self.options.pixels.contains(&name) {
             (DType::U8, MemoryFormat::ChannelsLast)
@@ -71,7 +72,7 @@ impl Plan {
         let plan = self.images.len();
         let whole = image.keeps_size().then_some(plan);
         self.images.push(image);
-        let views = self.pictures.last_mut().expect("the field's views were begun just now");
+        let views = self.image_fields.last_mut().expect("the field's views were begun just now");
         views.outputs.push((self.columns.len(), plan));
         self.add(column, Output::Image { field, whole });
         Ok(())
@@ -96,7 +97,7 @@ impl Plan {
         };
         let plan = self.images.len();
         self.images.push(image);
-        let views = self.pictures.last_mut().expect("the field's views were begun just now");
+        let views = self.image_fields.last_mut().expect("the field's views were begun just now");
         views.outputs.push((self.columns.len(), plan));
         self.add(column, Output::Image { field, whole: None });
         Ok(())

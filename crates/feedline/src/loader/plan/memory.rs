@@ -82,7 +82,7 @@ impl Plan {
             if bytes <= most {
                 continue;
             }
-            let views = self.pictures.iter().flat_map(|views| &views.outputs);
+            let views = self.image_fields.iter().flat_map(|views| &views.outputs);
             let plan = views.into_iter().find(|(at, _)| *at == column).map(|(_, plan)| &self.images[*plan]);
             let reason = format!(
                 "{}: {} makes {each} bytes a sample, {bytes} a batch of {rows}; this process can have {most} at most",

@@ -54,10 +54,10 @@ pub(crate) enum Output {
     ArrayWindow { field: usize },
     /// A window of tokens, or its targets: one token later.
     Tokens { field: usize, skip: usize },
-    /// A decoded image; see `Plan::pictures`. `whole`: its image plan, if results have the size of the image, so that
+    /// A decoded image; see `Plan::image_fields`. `whole`: its image plan, if results have the size of the image, so that
     /// their lengths are known where sizes are.
     Image { field: usize, whole: Option<usize> },
-    /// A target that moves with an image, or the drawn parameters; see `Views::targets` and `Views::params`.
+    /// A target that moves with an image, or the drawn parameters; see `ImageViews::targets` and `ImageViews::params`.
     Target { field: usize },
     /// Height and width of an undecoded image.
     ImageSize { field: usize },
@@ -71,7 +71,7 @@ pub(crate) enum Output {
 
 /// The columns made from one image field.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Views {
+pub(crate) struct ImageViews {
     pub(crate) field: usize,
     /// Column and image plan of each view.
     pub(crate) outputs: Vec<(usize, usize)>,
@@ -91,7 +91,7 @@ pub(crate) struct Plan {
     pub(crate) outputs: Vec<Output>,
     pub(crate) images: Vec<ImagePlan>,
     /// Decoded image fields; the views of a field share its decoding.
-    pub(crate) pictures: Vec<Views>,
+    pub(crate) image_fields: Vec<ImageViews>,
     /// Decoded audio fields, with their columns.
     pub(super) audio: Vec<(usize, AudioPlan)>,
     /// Decoded video fields.
@@ -121,7 +121,7 @@ impl Plan {
             columns: vec![ColumnSpec::dense("index", DType::I64, &[])],
             outputs: vec![Output::Index],
             images: Vec::new(),
-            pictures: Vec::new(),
+            image_fields: Vec::new(),
             audio: Vec::new(),
             video: Vec::new(),
             mix: MixPlan::new(&options)?,

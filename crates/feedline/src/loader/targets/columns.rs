@@ -57,19 +57,19 @@ impl Plan {
         let mut ordered: Vec<_> = targets.iter().collect();
         ordered.sort_by_key(|(_, target)| !matches!(target.role, Role::Boxes(_)));
         for (name, target) in ordered {
-            let picture = self.picture_of(dataset, name, target.of.as_deref())?;
+            let image = self.image_of(dataset, name, target.of.as_deref())?;
             let boxes = boxes_of(&targets, name)?;
-            for view in 0..self.pictures[picture].outputs.len() {
+            for view in 0..self.image_fields[image].outputs.len() {
                 let follows = boxes.and_then(|boxes| {
-                    let column = self.view_name(dataset, picture, view, boxes);
+                    let column = self.view_name(dataset, image, view, boxes);
                     self.columns.iter().position(|spec| spec.name == column)
                 });
                 let own = self.columns.len();
-                self.add_target(dataset, picture, view, name, &target.role, follows)?;
+                self.add_target(dataset, image, view, name, &target.role, follows)?;
                 if let Role::Boxes(rules) = &target.role {
                     for label in rules.labels.iter().filter(|label| !targets.contains_key(*label)) {
                         boxes_of(&targets, label)?;
-                        self.add_label(dataset, picture, view, label, own)?;
+                        self.add_label(dataset, image, view, label, own)?;
                     }
                 }
             }
@@ -79,7 +79,7 @@ impl Plan {
 
     /// Refuses transforms that look at boxes where there are none.
     fn check_boxes_known(&self, dataset: &Dataset) -> Result<()> {
-        for views in &self.pictures {
+        for views in &self.image_fields {
             let needed = views.outputs.iter().any(|(_, plan)| self.images[*plan].needs_boxes());
             if needed && !views.targets.iter().any(|target| matches!(target.kind, TargetKind::Boxes(_))) {
                 let name = &dataset.schema().fields[views.field].name;
@@ -93,27 +93,27 @@ impl Plan {
     }
 
     /// The image that a target moves with.
-    fn picture_of(&self, dataset: &Dataset, name: &str, of: Option<&str>) -> Result<usize> {
+    fn image_of(&self, dataset: &Dataset, name: &str, of: Option<&str>) -> Result<usize> {
         let fields = &dataset.schema().fields;
-        let names: Vec<&str> = self.pictures.iter().map(|views| fields[views.field].name.as_str()).collect();
+        let names: Vec<&str> =
+            self.image_fields.iter().map(|views| fields[views.field].name.as_str()).collect();
         let found = match of {
             Some(of) => names.iter().position(|image| *image == of),
             None if names.len() == 1 => Some(0),
             None => None,
         };
-        let Some(picture) = found else {
+        let Some(image) = found else {
             return Err(refuse(
                 name,
                 format!("set of= to the image it moves with; there are: {}", names.join(", ")),
             ));
         };
-        for (_, plan) in &self.pictures[picture].outputs {
-            let lists =
-                self.options.transforms.get(names[picture]).map_or(Vec::new(), FieldTransforms::lists);
+        for (_, plan) in &self.image_fields[image].outputs {
+            let lists = self.options.transforms.get(names[image]).map_or(Vec::new(), FieldTransforms::lists);
             let refused = lists.iter().find_map(|list| refusal(list, self.images[*plan].copies()));
             refused.map_or(Ok(()), |reason| Err(refuse(name, reason)))?;
         }
-        Ok(picture)
+        Ok(image)
     }
 
     /// Adds a column with the drawn parameters for every view.
@@ -121,16 +121,16 @@ impl Plan {
         if !self.options.return_params {
             return Ok(());
         }
-        for picture in 0..self.pictures.len() {
-            let field = self.pictures[picture].field;
-            for view in 0..self.pictures[picture].outputs.len() {
-                if self.images[self.pictures[picture].outputs[view].1].copies() > 1 {
+        for image in 0..self.image_fields.len() {
+            let field = self.image_fields[image].field;
+            for view in 0..self.image_fields[image].outputs.len() {
+                if self.images[self.image_fields[image].outputs[view].1].copies() > 1 {
                     let reason = "several crops of one image have no single list of parameters";
                     return Err(Error::option("return_params", reason));
                 }
                 let name = format!("{}.params", dataset.schema().fields[field].name);
-                let name = self.view_name(dataset, picture, view, &name);
-                self.pictures[picture].params.push(self.columns.len());
+                let name = self.view_name(dataset, image, view, &name);
+                self.image_fields[image].params.push(self.columns.len());
                 self.add(ColumnSpec::ragged(name, DType::U8, false, Meaning::Json), Output::Target { field });
             }
         }
@@ -138,8 +138,8 @@ impl Plan {
     }
 
     /// Name of a column for a view of an image.
-    fn view_name(&self, dataset: &Dataset, picture: usize, view: usize, name: &str) -> String {
-        let views = &self.pictures[picture];
+    fn view_name(&self, dataset: &Dataset, image: usize, view: usize, name: &str) -> String {
+        let views = &self.image_fields[image];
         let image = &dataset.schema().fields[views.field].name;
         let column = &self.columns[views.outputs[view].0].name;
         match column.strip_prefix(image.as_str()).and_then(|rest| rest.strip_prefix('.')) {
@@ -151,14 +151,14 @@ impl Plan {
     fn add_target(
         &mut self,
         dataset: &Dataset,
-        picture: usize,
+        image: usize,
         view: usize,
         name: &str,
         role: &Role,
         follows: Option<usize>,
     ) -> Result<()> {
         let field = position(dataset, name);
-        let column = self.view_name(dataset, picture, view, name);
+        let column = self.view_name(dataset, image, view, name);
         let numbers = |column: String| ColumnSpec::ragged(column, DType::F32, true, Meaning::Numbers);
         let kind = dataset.schema().fields[field].kind;
         let (spec, kind) = match role {
@@ -169,7 +169,7 @@ impl Plan {
                     Kind::Json => true,
                     _ => return Err(refuse(name, "a mask is an image, an array or a list of outlines")),
                 };
-                let size = self.images[self.pictures[picture].outputs[view].1].output();
+                let size = self.images[self.image_fields[image].outputs[view].1].output();
                 let spec = match size {
                     Some(size) if !stack => {
                         ColumnSpec::dense(column, *dtype, &[u64::from(size.height), u64::from(size.width)])
@@ -184,18 +184,14 @@ impl Plan {
         if !matches!(kind, TargetKind::Mask { .. }) {
             check_numbers(dataset, field, name)?;
         }
-        self.push_target(
-            picture,
-            spec,
-            TargetPlan { field, view, column: self.columns.len(), kind, follows },
-        );
+        self.push_target(image, spec, TargetPlan { field, view, column: self.columns.len(), kind, follows });
         Ok(())
     }
 
     fn add_label(
         &mut self,
         dataset: &Dataset,
-        picture: usize,
+        image: usize,
         view: usize,
         name: &str,
         boxes: usize,
@@ -207,15 +203,15 @@ impl Plan {
             _ => first_json_dtype(dataset, field)?,
         };
         let spec =
-            ColumnSpec::ragged(self.view_name(dataset, picture, view, name), dtype, true, Meaning::Numbers);
+            ColumnSpec::ragged(self.view_name(dataset, image, view, name), dtype, true, Meaning::Numbers);
         let (column, kind) = (self.columns.len(), TargetKind::PerBox(dtype));
-        self.push_target(picture, spec, TargetPlan { field, view, column, kind, follows: Some(boxes) });
+        self.push_target(image, spec, TargetPlan { field, view, column, kind, follows: Some(boxes) });
         Ok(())
     }
 
-    fn push_target(&mut self, picture: usize, spec: ColumnSpec, target: TargetPlan) {
+    fn push_target(&mut self, image: usize, spec: ColumnSpec, target: TargetPlan) {
         let field = target.field;
-        self.pictures[picture].targets.push(target);
+        self.image_fields[image].targets.push(target);
         self.add(spec, Output::Target { field });
     }
 }

@@ -9,8 +9,8 @@ use super::numbers::numbers;
 use super::{TargetKind, TargetPlan};
 use crate::batch::{Layout, Room, RowMut, Shape};
 use crate::error::{Error, Result, Stage};
-use crate::loader::plan::Views;
-use crate::loader::workers::{EpochRun, decode_error, missing};
+use crate::loader::plan::ImageViews;
+use crate::loader::workers::{EpochRun, copy_unplanned, decode_error, missing};
 use crate::render::{LabelRunner, label_type};
 use crate::sample::{DType, SampleBuffer, Value};
 use crate::transform::{Boxes, Mover, Program, read_boxes, write_box};
@@ -102,7 +102,7 @@ impl TargetRunner {
             return labels.run(found, image, program, (fill, kind), row.dense(target.column)).map_err(bad);
         }
         let length = output.area() as usize * kind.bytes();
-        run.book(row, length);
+        run.reserve(row, length);
         let (room, shape) = row.ragged(target.column);
         let Room::Free(room) = room else { unreachable!("sizes of masks are not planned") };
         fit(room, length, 0).map_err(bad)?;
@@ -148,7 +148,7 @@ impl TargetRunner {
         run: &EpochRun,
         (sample, image): (u64, Size),
         buffer: &SampleBuffer,
-        views: &Views,
+        views: &ImageViews,
     ) -> Result<Option<Vec<[f64; 4]>>> {
         for target in &views.targets {
             if let TargetKind::Boxes(rules) = &target.kind {
@@ -273,13 +273,8 @@ fn put_ragged(
     shape: &[u64],
     bytes: &[u8],
 ) -> Result<()> {
-    run.book(row, bytes.len());
-    let (room, noted) = row.ragged(column);
-    let Room::Free(room) = room else { unreachable!("sizes of targets are not planned") };
-    room.clear();
-    let starved = |_| Error::out_of_memory(bytes.len() as u64, "a value of a batch");
-    room.try_reserve_exact(bytes.len()).map_err(starved)?;
-    room.extend_from_slice(bytes);
-    *noted = Shape::new(shape);
+    run.reserve(row, bytes.len());
+    copy_unplanned(bytes, row, column)?;
+    *row.ragged(column).1 = Shape::new(shape);
     Ok(())
 }

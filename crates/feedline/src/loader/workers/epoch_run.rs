@@ -10,7 +10,7 @@ use crate::error::Location;
 use crate::loader::plan::{Output, Plan};
 use crate::order::{Batches, Order};
 use crate::random::Draw;
-use crate::read::{Look, Prefetch};
+use crate::read::{Prefetch, WaitCheck};
 use crate::source::take_waited;
 use crate::transform::SampleKey;
 
@@ -37,7 +37,7 @@ pub(crate) struct EpochRun {
     /// Seek indexes of images that are stored without.
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Set when the batches are no longer wanted.
-    pub(crate) given_up: Arc<AtomicBool>,
+    pub(crate) cancelled: Arc<AtomicBool>,
     /// What the times in a trace count from.
     pub(crate) loader_begun: Instant,
 }
@@ -47,7 +47,7 @@ impl EpochRun {
     pub(crate) fn close(&self) {
         self.ring.close();
         self.budget.close();
-        self.given_up.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
         if let Some(ahead) = &self.ahead {
             ahead.stop();
         }
@@ -97,7 +97,7 @@ impl EpochRun {
     }
 
     /// Rows for samples of other ranks that are mixed with samples of this one.
-    pub(super) fn elsewhere(&self, batch: u64, positions: &[u64]) -> Option<Filling> {
+    pub(super) fn rows_of_other_ranks(&self, batch: u64, positions: &[u64]) -> Option<Filling> {
         if positions.is_empty() {
             return None;
         }
@@ -106,13 +106,13 @@ impl EpochRun {
     }
 
     /// Reserves memory for a value of `bytes` bytes, which exists twice while its batch is sealed.
-    pub(crate) fn book(&self, row: &RowMut<'_>, bytes: usize) {
+    pub(crate) fn reserve(&self, row: &RowMut<'_>, bytes: usize) {
         self.budget.reserve(row.batch(), 2 * bytes as u64);
     }
 
-    /// Begins a close look at the next read of the calling worker, now and then.
-    pub(super) fn look(&self, turn: &mut u32) -> Option<Look> {
-        self.ahead.as_ref()?.look(turn)
+    /// Begins to check whether the next read of the calling worker waits, now and then.
+    pub(super) fn begin_wait_check(&self, turn: &mut u32) -> Option<WaitCheck> {
+        self.ahead.as_ref()?.begin_wait_check(turn)
     }
 
     /// Time the calling worker waited for a network. Waits for local storage are part of reading.

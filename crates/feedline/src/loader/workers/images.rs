@@ -7,9 +7,9 @@ use super::epoch_run::EpochRun;
 use super::errors::{decode_error, missing};
 use crate::batch::{Room, RowMut, Shape};
 use crate::error::{Error, Result, Stage};
-use crate::loader::plan::Views;
+use crate::loader::plan::ImageViews;
 use crate::loader::targets::{TargetRunner, put_params};
-use crate::render::{ImageDecoder, Opened, Spent, StoredImage, ValueDecoder, ValueForm};
+use crate::render::{ImageDecoder, OpenedImage, RenderTime, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{ImageMeta, SampleBuffer, Value};
 use crate::transform::{Params, Program, SampleKey};
 
@@ -37,18 +37,18 @@ impl Worker {
         run: &EpochRun,
         key: SampleKey,
         row: &mut RowMut<'_>,
-        views: &Views,
-    ) -> Result<Spent> {
+        views: &ImageViews,
+    ) -> Result<RenderTime> {
         let (field, sample) = (views.field, key.sample);
         let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
-        let picture = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
+        let stored = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
         let options = &run.plan.options;
-        let picture =
-            if options.allow_truncated { picture.with_end(&mut self.ended).map_err(bad)? } else { picture };
-        let picture = picture.with_page(options.page as usize, &mut self.paged).map_err(bad)?;
+        let stored =
+            if options.allow_truncated { stored.with_end(&mut self.ended).map_err(bad)? } else { stored };
+        let stored = stored.with_page(options.page as usize, &mut self.paged).map_err(bad)?;
         let store = run.checkpoints.as_deref().filter(|_| views.values.is_none());
-        let picture = self.seeker.look_up(store, options.index, picture, &mut self.image);
-        let opened = picture.open().map_err(bad)?;
+        let stored = self.seeker.look_up(store, options.index, stored, &mut self.image);
+        let opened = stored.open().map_err(bad)?;
         let opened = if options.exif_transpose { opened } else { opened.as_stored() };
         self.image.set_up(options);
         opened.check(self.max_pixels).map_err(bad)?;
@@ -64,7 +64,7 @@ impl Worker {
         for ((plan, copy), (params, program)) in each.zip(&mut self.views) {
             params.know_boxes(boxes.clone());
             let drawn = run.plan.images[plan].draw_copy(size, key, copy, params);
-            drawn.and_then(|()| planned(params, size, program, self.max_pixels)).map_err(|reason| {
+            drawn.and_then(|()| plan_passes(params, size, program, self.max_pixels)).map_err(|reason| {
                 let name = &run.dataset.schema().fields[field].name;
                 let place = run.locate(sample).with_field(name);
                 Error::sample(place, Stage::Transform, reason)
@@ -94,10 +94,10 @@ fn render_values(
     values: &mut ValueDecoder,
     form: ValueForm,
     planned: &[(Params, Program)],
-    opened: &Opened<'_>,
+    opened: &OpenedImage<'_>,
     row: &mut RowMut<'_>,
-    views: &Views,
-) -> feedline_pixels::Result<Spent> {
+    views: &ImageViews,
+) -> feedline_pixels::Result<RenderTime> {
     let begun = Instant::now();
     let file = opened.file().ok_or_else(|| {
         let reason =
@@ -113,14 +113,14 @@ fn render_values(
             continue;
         }
         let length = shape.iter().product::<u64>() as usize * form.dtype().size();
-        run.book(row, length);
+        run.reserve(row, length);
         let (room, place) = row.ragged(*column);
         let Room::Free(room) = room else { unreachable!("sizes of whole images are not planned") };
         feedline_pixels::fit(room, length, 0)?;
         *place = Shape::new(&shape);
         values.write(form, room)?;
     }
-    Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
+    Ok(RenderTime { decode, transform: begun.elapsed().saturating_sub(decode) })
 }
 
 /// Runs the programs of all views.
@@ -128,10 +128,10 @@ fn render(
     run: &EpochRun,
     image: &mut ImageDecoder,
     planned: &[(Params, Program)],
-    opened: &Opened<'_>,
+    opened: &OpenedImage<'_>,
     row: &mut RowMut<'_>,
-    views: &Views,
-) -> feedline_pixels::Result<Spent> {
+    views: &ImageViews,
+) -> feedline_pixels::Result<RenderTime> {
     let mode = run.plan.options.decode;
     // If the memory of the result is taken for this sample only, an image that cannot be decoded must not take it.
     let roomy = |plan: usize| run.plan.images[plan].output().is_some() || opened.streams();
@@ -140,7 +140,7 @@ fn render(
     {
         let (column, plan) = (*column, *plan);
         let (finish, program) = (run.plan.images[plan].finish(), &planned[0].1);
-        return put_picture(run, row, column, plan, program, |out| {
+        return put_image(run, row, column, plan, program, |out| {
             image.render(opened, program, finish, mode, out)
         });
     }
@@ -151,7 +151,7 @@ fn render(
     let mut number = 0;
     for (column, plan) in &views.outputs {
         let (finish, copies) = (run.plan.images[*plan].finish(), run.plan.images[*plan].copies() as usize);
-        put_picture(run, row, *column, *plan, programs[number], |out| {
+        put_image(run, row, *column, *plan, programs[number], |out| {
             let length = out.len() / copies;
             for (copy, out) in out.chunks_exact_mut(length.max(1)).enumerate() {
                 image.render_view(number + copy, programs[number + copy], finish, out)?;
@@ -160,7 +160,7 @@ fn render(
         })?;
         number += copies;
     }
-    Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
+    Ok(RenderTime { decode, transform: begun.elapsed().saturating_sub(decode) })
 }
 
 pub(super) fn stored_image(buffer: &SampleBuffer, field: usize) -> Option<StoredImage<'_>> {
@@ -176,7 +176,7 @@ pub(super) fn stored_image(buffer: &SampleBuffer, field: usize) -> Option<Stored
 }
 
 /// Passes the row's bytes in an image column to `render`, and records the shape if the column is ragged.
-fn put_picture<T>(
+fn put_image<T>(
     run: &EpochRun,
     row: &mut RowMut<'_>,
     column: usize,
@@ -192,7 +192,7 @@ fn put_picture<T>(
     let length = plan.finish().output_bytes(output);
     let form = Shape::new(&plan.finish().shape(output));
     if !row.is_planned(column, length) {
-        run.book(row, length);
+        run.reserve(row, length);
     }
     let (room, shape) = row.ragged_of(column, length);
     *shape = form;
@@ -206,7 +206,7 @@ fn put_picture<T>(
 }
 
 /// Plans the passes. The limit on pixels applies to what each pass makes, not only to what the first one reads.
-pub(crate) fn planned(
+pub(crate) fn plan_passes(
     params: &Params,
     image: feedline_pixels::Size,
     program: &mut Program,

@@ -15,13 +15,13 @@ use super::audio::AudioRunner;
 use super::mix::Member;
 use super::plan::Output;
 use super::seek::Seeker;
-use super::stats::{Counters, Made, Watch, Work};
+use super::stats::{Counters, SampleTimes, Stopwatch, Work};
 use super::targets::TargetRunner;
 use super::video::VideoRunner;
 use super::{arrays, views};
 use crate::batch::{Claim, Filling, RowMut};
 use crate::error::{Error, Result, Stage};
-use crate::read::Look;
+use crate::read::WaitCheck;
 use crate::render::{ImageDecoder, ValueDecoder};
 use crate::sample::SampleBuffer;
 use crate::source::while_wanted;
@@ -32,8 +32,8 @@ use values::put_packing;
 
 pub(super) use epoch_run::EpochRun;
 pub(super) use errors::{decode_error, missing, read_error};
-pub(super) use images::planned;
-pub(super) use values::{copy_free, refuse_compact};
+pub(super) use images::plan_passes;
+pub(super) use values::{copy_unplanned, refuse_compact};
 
 /// Number of substitutes tried for a bad sample before its row stays empty.
 const SUBSTITUTES: usize = 16;
@@ -60,15 +60,15 @@ pub(super) struct Worker {
     audio: AudioRunner,
     video: VideoRunner,
     max_pixels: u64,
-    /// Reads so far, to look at one now and then; a look at the one under way, and its batch and position.
+    /// Reads so far, to check one now and then; the check of the current one; its batch and position.
     reads: u32,
-    waits: Option<Look>,
+    wait_check: Option<WaitCheck>,
     place: (u64, u64),
 }
 
 /// Result of an attempt to make a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     /// The sample is in its row.
     Done,
     /// The sample is bad.
@@ -94,18 +94,18 @@ impl Worker {
             video: VideoRunner::default(),
             max_pixels,
             reads: 0,
-            waits: None,
+            wait_check: None,
             place: (0, 0),
         }
     }
 
     /// Works on one run after the other; decrements `busy` after each.
     pub(super) fn run(mut self, runs: &Receiver<Arc<EpochRun>>, busy: &AtomicUsize) {
-        self.counters.belong_here();
+        self.counters.note_thread();
         while let Ok(run) = runs.recv() {
             // Samples catch their own panics, so a panic here is a bug in the loader itself. Nobody may wait for
             // this thread then.
-            let work = || while_wanted(&run.given_up, || self.make_rows(&run));
+            let work = || while_wanted(&run.cancelled, || self.make_rows(&run));
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 run.close();
                 self = Worker::new(self.counters, self.max_pixels);
@@ -156,11 +156,11 @@ impl Worker {
         let mut members: Vec<Member<'_>> =
             (first..).zip(filling.rows(claim)).map(|(position, row)| Member { position, row }).collect();
         // In a short last batch, partners may be on another rank: they are made here as well.
-        let others = run.plan.mix.absent(&members, run.batches.positions);
-        let elsewhere = run.elsewhere(claim.batch, &others);
+        let others = run.plan.mix.partners_on_other_ranks(&members, run.batches.positions);
+        let other_ranks = run.rows_of_other_ranks(claim.batch, &others);
         let all = Claim { batch: claim.batch, row: 0, rows: others.len() as u64 };
-        if let Some(elsewhere) = &elsewhere {
-            let rows = elsewhere.rows(&all);
+        if let Some(other_ranks) = &other_ranks {
+            let rows = other_ranks.rows(&all);
             members
                 .extend(others.iter().zip(rows).map(|(position, row)| Member { position: *position, row }));
         }
@@ -179,28 +179,28 @@ impl Worker {
 
     /// Makes rows of views, whose time is counted together. A row that fails, or has other values, is made like any other.
     fn fill_views(&mut self, run: &EpochRun, first: u64, filling: &Filling, claim: &Claim) {
-        let mut watch = Watch::start();
-        let mut made = Made { begun: watch.at() - run.loader_begun, ..Made::default() };
+        let mut watch = Stopwatch::start();
+        let mut times = SampleTimes { begun: watch.at() - run.loader_begun, ..SampleTimes::default() };
         let mut count = 0;
         for (position, mut row) in (first..).zip(filling.rows(claim)) {
             if views::put_safely(run, &mut row) {
-                made.sample = row.sample();
+                times.sample = row.sample();
                 row.done();
                 count += 1;
             } else {
                 self.fill(run, position, &mut row);
             }
         }
-        made.copy = watch.lap();
-        self.counters.spent(Work::Copy, made.copy);
+        times.copy = watch.lap();
+        self.counters.spent(Work::Copy, times.copy);
         if count > 0 {
-            self.counters.finished_together(&made, count);
+            self.counters.finished_together(&times, count);
         }
     }
 
     fn fill(&mut self, run: &EpochRun, position: u64, row: &mut RowMut<'_>) {
         let sample = row.sample();
-        if self.attempt(run, sample, position, row) == Fate::Bad
+        if self.attempt(run, sample, position, row) == Outcome::Bad
             && run.plan.options.on_error == OnError::Replace
         {
             self.replace(run, sample, position, row);
@@ -217,20 +217,20 @@ impl Worker {
                 continue;
             }
             tried.push(sample);
-            let fate = self.attempt(run, sample, position, row);
-            if fate != Fate::Bad || tried.len() > SUBSTITUTES {
+            let outcome = self.attempt(run, sample, position, row);
+            if outcome != Outcome::Bad || tried.len() > SUBSTITUTES {
                 return;
             }
         }
     }
 
     /// Tries to put `sample` into the row, and records the result there.
-    fn attempt(&mut self, run: &EpochRun, sample: u64, position: u64, row: &mut RowMut<'_>) -> Fate {
+    fn attempt(&mut self, run: &EpochRun, sample: u64, position: u64, row: &mut RowMut<'_>) -> Outcome {
         let key = run.key(sample, position);
         let failure = match catch_unwind(AssertUnwindSafe(|| self.make(run, key, position, row))) {
             Ok(Ok(())) => {
                 row.done();
-                return Fate::Done;
+                return Outcome::Done;
             }
             Ok(Err(error)) => error,
             Err(panic) => {
@@ -239,25 +239,26 @@ impl Worker {
                 Error::sample(run.locate(sample), Stage::Decode, panic_text(&*panic))
             }
         };
-        let fate = if failure.blames_sample() { Fate::Bad } else { Fate::Unread };
+        let outcome = if failure.blames_sample() { Outcome::Bad } else { Outcome::Unread };
         row.failed(failure);
-        fate
+        outcome
     }
 
     fn make(&mut self, run: &EpochRun, key: SampleKey, position: u64, row: &mut RowMut<'_>) -> Result<()> {
         let sample = key.sample;
-        let mut watch = Watch::start();
-        let mut made = Made { sample, begun: watch.at() - run.loader_begun, ..Made::default() };
+        let mut watch = Stopwatch::start();
+        let mut times =
+            SampleTimes { sample, begun: watch.at() - run.loader_begun, ..SampleTimes::default() };
         let plan = &*run.plan;
-        let look = self.counters.look();
-        (self.place, self.waits) = ((row.batch(), position), run.look(&mut self.reads));
+        let on_core = self.counters.begin_core_check();
+        (self.place, self.wait_check) = ((row.batch(), position), run.begin_wait_check(&mut self.reads));
         run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
-        made.read = watch.lap();
-        self.looked(run);
-        self.counters.looked(look, made.read);
-        made.waited = run.network_wait().min(made.read);
-        self.counters.spent(Work::Read, made.read.saturating_sub(made.waited));
-        self.counters.spent(Work::Bytes, made.waited);
+        times.read = watch.lap();
+        self.end_wait_check(run);
+        self.counters.end_core_check(on_core, times.read);
+        times.waited = run.network_wait().min(times.read);
+        self.counters.spent(Work::Read, times.read.saturating_sub(times.waited));
+        self.counters.spent(Work::Bytes, times.waited);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
             if !matches!(output, Output::Image { .. } | Output::Target { .. } | Output::Media { .. }) {
@@ -273,25 +274,25 @@ impl Worker {
                 };
             }
         }
-        made.copy = watch.lap();
-        self.counters.spent(Work::Copy, made.copy);
+        times.copy = watch.lap();
+        self.counters.spent(Work::Copy, times.copy);
         bytes += self.render_media(run, key, row)?;
-        made.decode = watch.lap();
-        for views in &plan.pictures {
+        times.decode = watch.lap();
+        for views in &plan.image_fields {
             let spent = self.render_image(run, key, row, views)?;
-            made.decode += spent.decode;
-            made.transform += spent.transform;
+            times.decode += spent.decode;
+            times.transform += spent.transform;
         }
-        self.counters.finished(&made, bytes);
+        self.counters.finished(&times, bytes);
         Ok(())
     }
 
-    /// Ends the look at a read, if it was this one's turn.
-    fn looked(&mut self, run: &EpochRun) {
-        if let (Some(look), Some(ahead)) = (self.waits.take(), &run.ahead) {
+    /// Ends the check of a read, if it was this one's turn.
+    fn end_wait_check(&mut self, run: &EpochRun) {
+        if let (Some(check), Some(ahead)) = (self.wait_check.take(), &run.ahead) {
             let (batch, position) = self.place;
             let row = position.saturating_sub(run.batches.range(batch).start);
-            ahead.looked(&look, &mut self.reads, batch, row);
+            ahead.end_wait_check(&check, &mut self.reads, batch, row);
         }
     }
 }

@@ -107,9 +107,9 @@ impl Worker {
         let begun = Instant::now();
         if let (Room::Planned(room), _) = row.ragged(column) {
             let bytes = room.len() as u64;
-            self.waits = run.look(&mut self.reads);
+            self.wait_check = run.begin_wait_check(&mut self.reads);
             run.dataset.read_bytes(sample, field, room).map_err(|e| read_error(e, run, sample))?;
-            self.looked(run);
+            self.end_wait_check(run);
             self.counters.spent(Work::Read, begun.elapsed());
             return Ok(bytes);
         }
@@ -142,9 +142,9 @@ impl Worker {
     fn probed_size(&mut self, run: &EpochRun, sample: u64, field: usize) -> Result<[i64; 2]> {
         let only = FieldSet::only(run.dataset.schema().fields.len(), [field]);
         run.dataset.read(sample, &only, &mut self.probed).map_err(|e| read_error(e, run, sample))?;
-        let picture = stored_image(&self.probed, field).ok_or_else(|| missing(run, sample, field))?;
+        let stored = stored_image(&self.probed, field).ok_or_else(|| missing(run, sample, field))?;
         let page = run.plan.options.page as usize;
-        let opened = picture.with_page(page, &mut self.paged).and_then(|picture| picture.open());
+        let opened = stored.with_page(page, &mut self.paged).and_then(|stored| stored.open());
         let size = opened.map_err(|e| decode_error(run, sample, field, &e))?.upright_size();
         Ok([i64::from(size.height), i64::from(size.width)])
     }
@@ -176,12 +176,12 @@ fn put_bytes(
         room.copy_from_slice(bytes);
         return Ok(());
     }
-    run.book(row, bytes.len());
-    copy_free(bytes, row, column)
+    run.reserve(row, bytes.len());
+    copy_unplanned(bytes, row, column)
 }
 
 /// Copies a value into a row of unplanned length.
-pub(crate) fn copy_free(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
+pub(crate) fn copy_unplanned(bytes: &[u8], row: &mut RowMut<'_>, column: usize) -> Result<()> {
     let Room::Free(room) = row.ragged(column).0 else { unreachable!("the length was not planned") };
     room.clear();
     let starved = |_| Error::out_of_memory(bytes.len() as u64, "a value of a batch");
@@ -200,7 +200,7 @@ fn put_array(
 ) -> Result<()> {
     *row.ragged(column).1 = Shape::new(&[0]);
     let Value::Array { dtype, dimensions, shape, bytes } = buffer.value(field) else {
-        return copy_free(&[], row, column);
+        return copy_unplanned(&[], row, column);
     };
     let expected = run.plan.columns[column].dtype;
     if *dtype != expected {
@@ -209,8 +209,8 @@ fn put_array(
         return Err(Error::sample(run.locate(sample).with_field(name), Stage::Batch, reason));
     }
     let bytes = buffer.bytes(bytes);
-    run.book(row, bytes.len());
-    copy_free(bytes, row, column)?;
+    run.reserve(row, bytes.len());
+    copy_unplanned(bytes, row, column)?;
     *row.ragged(column).1 = Shape::new(&shape[..*dimensions as usize]);
     Ok(())
 }
