@@ -190,9 +190,8 @@ impl Builder<'_> {
     /// Finds the packets of a video.
     fn index_video(&self, sample: u64, field: usize, report: &mut IndexReport) {
         let place = || self.dataset.format().locate(sample);
-        let stored = || matches!(self.dataset.format().stored_index(sample, field), Ok(Some(_)));
         let counted = match ClipFile::open(self.dataset, sample, field) {
-            Ok(Some(file)) if stored() || file.stored(Some(&self.store)).is_some() => &mut report.known,
+            Ok(Some(file)) if file.has_index(&self.store) => &mut report.known,
             Ok(Some(mut file)) => match file.index(Some(&self.store), &place) {
                 Ok(_) => &mut report.indexed,
                 Err(_) => &mut report.unreadable,
