@@ -20,6 +20,7 @@ pub(crate) mod private;
 #[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
 mod remote;
 mod sink;
+mod spare_buffers;
 mod traffic;
 mod uri;
 mod wanted;
