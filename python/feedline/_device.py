@@ -164,7 +164,7 @@ class DeviceEpoch:
                 kept[row] = found
                 places.append(place)
         if failures:
-            self._core.book(made[0], list(kept), failures)
+            self._core.record(made[0], list(kept), failures)
             made = picked(made, places)
         return Finished(self._joined(made, list(kept.values())))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import feedline as fl
 import pytest
-from pictures import make_folder
+from made_images import make_folder
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 
 THREADS = 8
 OPS = [T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.Normalize.imagenet()]

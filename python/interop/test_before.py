@@ -20,7 +20,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    where = tmp_path_factory.mktemp("pictures") / "folder"
+    where = tmp_path_factory.mktemp("images") / "folder"
     for number in range(12):
         name = where / f"class{number % 3}"
         name.mkdir(parents=True, exist_ok=True)

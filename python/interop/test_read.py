@@ -123,12 +123,12 @@ def test_beton(written, mode):
     folder = written("ffcv")
     ds = fl.open(folder / f"{mode}.beton")
     expected = values.load(folder / "expected.json")
-    pictures = [one.pop("picture") for one in expected]
+    images = [one.pop("picture") for one in expected]
     decoded = ds.decoded()
-    for number, picture in enumerate(pictures):
+    for number, image in enumerate(images):
         ours = decoded[number]["image"]
-        assert ours.shape == picture.shape
-        off = np.abs(ours.astype(int) - picture).mean()
+        assert ours.shape == image.shape
+        off = np.abs(ours.astype(int) - image).mean()
         assert off == 0 if mode == "raw" else off < 4, f"sample {number}: off by {off}"
     check(ds, [{**one, "image": ds[number]["image"]} for number, one in enumerate(expected)])
 

@@ -86,10 +86,10 @@ def same_text(theirs, ours):
 def test_mds(run, source, tmp_path):
     ds = source()
     found = there(run, "mosaicml", ds, "mds", tmp_path / "mds", shard_bytes=20_000)
-    pictures = [one.pop("image") for one in found]
+    images = [one.pop("image") for one in found]
     check(ds, found, {name: name for name in ds.schema if name != "image"})
     decoded = ds.decoded()
-    assert all(np.array_equal(picture, decoded[number]["image"]) for number, picture in enumerate(pictures))
+    assert all(np.array_equal(image, decoded[number]["image"]) for number, image in enumerate(images))
 
 
 @pytest.mark.parametrize("environment", ["litdata", "litdata-classic"])

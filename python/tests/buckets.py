@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import feedline as fl
-from pictures import make_folder
+from made_images import make_folder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

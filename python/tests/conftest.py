@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from buckets import Servers, serving
-from pictures import make_folder
+from made_images import make_folder
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import feedline as fl
 import numpy as np
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 
 
 def tiny_images(folder):

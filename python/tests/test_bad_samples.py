@@ -17,7 +17,7 @@ from web import Handler, serving
 CROP = {"transforms": [T.CenterCrop(8)], "output": "numpy"}
 
 
-def picture(width: int = 16, height: int = 16) -> bytes:
+def image_bytes(width: int = 16, height: int = 16) -> bytes:
     pixels = np.random.default_rng(width * 1000 + height).integers(0, 255, (height, width, 3), dtype=np.uint8)
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "jpeg")
@@ -27,7 +27,7 @@ def picture(width: int = 16, height: int = 16) -> bytes:
 def make(folder: Path, count: int, bad: set[int], sizes: tuple[tuple[int, int], ...] = ((16, 16),)) -> fl.Dataset:
     """Images `000.jpg` and so on, in turn of these sizes; the bad ones are cut short, behind their header."""
     folder.mkdir()
-    whole = [picture(*size) for size in sizes]
+    whole = [image_bytes(*size) for size in sizes]
     for number in range(count):
         data = whole[number % len(whole)]
         (folder / f"{number:04}.jpg").write_bytes(data[:-80] if number in bad else data)

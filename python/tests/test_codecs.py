@@ -11,7 +11,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import picture
+from made_images import make_image
 from PIL import Image, ImageOps
 
 SIZES = [(1, 1), (7, 5), (64, 48), (131, 67)]
@@ -27,7 +27,7 @@ def pillow(data):
 
 
 def photo(mode, size):
-    image = Image.fromarray(picture(3, *size))
+    image = Image.fromarray(make_image(3, *size))
     return image.convert("RGB").convert(mode) if mode != "YCbCr" else image.convert("YCbCr")
 
 
@@ -112,13 +112,13 @@ def directory(order, large, head, data, values):
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("shape", [{}, {"tile": 16}, {"planes": True}, {"planes": True, "tile": 32}])
 def test_tiff_strips_tiles_and_planes(tmp_path, shape, large, big_endian):
-    pixels = picture(5, 53, 41)
+    pixels = make_image(5, 53, 41)
     data = tiff(pixels, big_endian=big_endian, large=large, **shape)
     np.testing.assert_array_equal(decoded(data, tmp_path / "pack"), pixels)
 
 
 def test_tiff_fill_order_and_unstated_extra_samples(tmp_path):
-    pixels = picture(6, 19, 9)
+    pixels = make_image(6, 19, 9)
     reversed_bits = np.unpackbits(pixels, bitorder="little").reshape(-1, 8)
     turned = np.packbits(reversed_bits, axis=1).reshape(pixels.shape)
     np.testing.assert_array_equal(decoded(tiff(turned, **{"266": [2]}), tmp_path / "a"), pixels)
@@ -128,7 +128,7 @@ def test_tiff_fill_order_and_unstated_extra_samples(tmp_path):
 
 def test_tiff_of_more_than_8_bits(tmp_path):
     """Sixteen bits keep the upper eight; floats and wide numbers are clipped, as in Pillow."""
-    pixels = picture(7, 23, 11)
+    pixels = make_image(7, 23, 11)
     wide = pixels.astype(np.uint16) * 257
     np.testing.assert_array_equal(decoded(tiff(wide, big_endian=True), tmp_path / "a"), pixels)
     floats = pixels[..., :1].astype(np.float32) * 2 - 100

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from feedline import _feedline
 from feedline import transforms as T
-from pictures import encode, picture
+from made_images import encode, make_image
 
 TARGETS = ["webdataset", "mds", "litdata", "beton", "parquet"]
 
@@ -24,7 +24,7 @@ TARGETS = ["webdataset", "mds", "litdata", "beton", "parquet"]
 def rows(count):
     return [
         {
-            "image": encode(picture(n, 40 + n, 35), quality=80),
+            "image": encode(make_image(n, 40 + n, 35), quality=80),
             "label": n % 7 - 1,
             "real": n / 4,
             "word": "ü" * (n % 5) + "x",

@@ -12,7 +12,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import picture
+from made_images import make_image
 from PIL import Image
 
 COUNT = 100
@@ -20,7 +20,7 @@ COUNT = 100
 
 def encoded(number, kind="JPEG", **options):
     buffer = io.BytesIO()
-    Image.fromarray(picture(number, 40, 30)).save(buffer, kind, **options)
+    Image.fromarray(make_image(number, 40, 30)).save(buffer, kind, **options)
     return buffer.getvalue()
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from buckets import serving
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 from samples import make_clips, make_scenes, make_sounds
 
 DOCS = Path(__file__).parents[2] / "docs"

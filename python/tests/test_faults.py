@@ -11,7 +11,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 
 CROP = [T.CenterCrop(16)]
 

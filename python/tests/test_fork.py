@@ -12,7 +12,7 @@ from pathlib import Path
 import feedline as fl
 import pytest
 from buckets import Servers
-from pictures import make_folder
+from made_images import make_folder
 
 FORMATS = Path(__file__).resolve().parents[2] / "testdata" / "formats"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from buckets import Servers
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 from PIL import Image
 
 RECIPE = [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.Normalize.imagenet()]

@@ -13,7 +13,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import encode, picture
+from made_images import encode, make_image
 
 MIB = 1 << 20
 
@@ -62,7 +62,7 @@ def png(width: int, height: int) -> bytes:
 
 def jpeg(width: int, height: int, progressive: bool) -> bytes:
     """A small JPEG that says it is large."""
-    data = bytearray(encode(picture(1, 160, 120), progressive=progressive))
+    data = bytearray(encode(make_image(1, 160, 120), progressive=progressive))
     at = data.index(b"\xff\xc2" if progressive else b"\xff\xc0")
     data[at + 5 : at + 9] = struct.pack(">HH", height, width)
     return bytes(data)
@@ -90,7 +90,7 @@ BOMBS = {
 def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("bombs")
     for number in range(4):
-        (root / f"good{number}.jpg").write_bytes(encode(picture(number, 60, 40)))
+        (root / f"good{number}.jpg").write_bytes(encode(make_image(number, 60, 40)))
     for name, data in BOMBS.items():
         (root / f"{name}.{name.split('-')[0]}").write_bytes(data)
     return root

@@ -15,7 +15,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import encode, make_folder
+from made_images import encode, make_folder
 from prometheus_client.parser import text_string_to_metric_families
 from web import Handler, serving
 

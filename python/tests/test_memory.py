@@ -84,7 +84,7 @@ def test_peak_memory_is_bounded_by_the_prefetch(tmp_path):
 import sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from pictures import make_folder
+from made_images import make_folder
 import feedline as fl
 from feedline import transforms as T
 folder = make_folder(Path(sys.argv[1]) / "data", per_class=60)

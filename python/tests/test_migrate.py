@@ -7,7 +7,7 @@ from pathlib import Path
 
 import feedline as fl
 import pytest
-from pictures import make_folder
+from made_images import make_folder
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "migrate"
 FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -9,7 +9,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import picture
+from made_images import make_image
 from PIL import Image
 from test_codecs import tiff
 from torchvision.transforms.v2 import functional as F
@@ -75,7 +75,7 @@ def test_floats(tmp_path):
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "F", "RGB"])
 @pytest.mark.parametrize("stored", ["1", "L", "LA", "P", "RGB", "RGBA"])
 def test_modes_equal_pillows_conversions(tmp_path, stored, mode):
-    image = Image.fromarray(picture(3, 23, 31)).convert("RGBA")
+    image = Image.fromarray(make_image(3, 23, 31)).convert("RGBA")
     image.putalpha(Image.fromarray(RNG.integers(0, 256, (31, 23), dtype=np.uint8)))
     data = saved(image.convert(stored))
     with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def test_bands(tmp_path, channels, dtype):
 
 
 def test_impossible_settings_are_refused(tmp_path):
-    colours = saved(Image.fromarray(picture(1, 8, 8)))
+    colours = saved(Image.fromarray(make_image(1, 8, 8)))
     with pytest.raises(fl.SampleError, match="3 channels are not class indices"):
         loaded(colours, tmp_path / "a", mode="index")
     with pytest.raises(fl.OptionError, match="dtype"):

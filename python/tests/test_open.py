@@ -14,7 +14,7 @@ import feedline as fl
 import numpy as np
 import pytest
 import torch
-from pictures import encode, picture
+from made_images import encode, make_image
 
 
 def same(a, b):
@@ -218,7 +218,7 @@ def test_zips(folder, tmp_path, method):
 def test_zips_with_many_members_and_large_offsets(tmp_path):
     """Python writes the 64-bit form from 65,536 members on."""
     path = tmp_path / "many.zip"
-    jpeg = encode(picture(0, 8, 8))
+    jpeg = encode(make_image(0, 8, 8))
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(66_000):
             archive.writestr(f"{number:05}.jpg", jpeg if number % 1000 == 0 else b"x")
@@ -228,7 +228,7 @@ def test_zips_with_many_members_and_large_offsets(tmp_path):
 
 
 def test_npy_and_npz(tmp_path):
-    images = np.stack([picture(n, 12, 10) for n in range(6)])
+    images = np.stack([make_image(n, 12, 10) for n in range(6)])
     labels = np.arange(6, dtype=">i2") % 3
     np.save(tmp_path / "x.npy", images)
     ds = fl.open(tmp_path / "x.npy")
@@ -256,7 +256,7 @@ def test_several_folders_packs_and_tables_are_joined_by_class_name(folder, table
     other = tmp_path / "other"
     for name in ("ant", "dog"):
         (other / name).mkdir(parents=True)
-        (other / name / "0.jpg").write_bytes(encode(picture(9, 20, 16)))
+        (other / name / "0.jpg").write_bytes(encode(make_image(9, 20, 16)))
     packed = fl.pack(other, tmp_path / "packed", progress=False)
     for second in (other, tmp_path / "packed"):
         ds = fl.open([folder, second])

@@ -8,8 +8,8 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
+from made_images import make_folder
 from option_data import first, knob, tiny_images
-from pictures import make_folder
 from PIL import Image
 
 

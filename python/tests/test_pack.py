@@ -16,7 +16,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import encode, picture
+from made_images import encode, make_image
 
 
 def same(a, b):
@@ -35,7 +35,7 @@ def test_a_pack_equals_its_source(folder, tmp_path):
 def test_every_kind_of_field(tmp_path):
     rows = [
         {
-            "image": encode(picture(n, 20 + n, 15)),
+            "image": encode(make_image(n, 20 + n, 15)),
             "number": n - 3,
             "real": n / 4,
             "word": "ü" * n,
@@ -75,7 +75,7 @@ def test_a_tar_of_samples(tmp_path):
     with tarfile.open(shard, "w") as tar:
         for number in range(5):
             for name, data in (
-                (f"{number:03}.jpg", encode(picture(number, 30, 20))),
+                (f"{number:03}.jpg", encode(make_image(number, 30, 20))),
                 (f"{number:03}.cls", str(number % 2).encode()),
             ):
                 member = tarfile.TarInfo(name)
@@ -167,7 +167,7 @@ def test_raw_pixels_and_smaller_images(folder, tmp_path):
 
 
 def test_progressive_images_can_be_rewritten_without_loss(tmp_path):
-    data = encode(picture(1, 200, 150), "JPEG", quality=90, progressive=True)
+    data = encode(make_image(1, 200, 150), "JPEG", quality=90, progressive=True)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jpg").write_bytes(data)
     kept = fl.pack(tmp_path / "in", tmp_path / "kept", progress=False)

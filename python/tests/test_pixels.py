@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from feedline import transforms as T
-from pictures import encode, picture
+from made_images import encode, make_image
 from PIL import Image, ImageOps
 from torchvision.transforms import v2
 
@@ -36,7 +36,7 @@ def jpegs(count=12):
     for number in range(count):
         width, height = sizes[number % len(sizes)]
         options = {"quality": 30 + 5 * number, "subsampling": number % 3, "progressive": number % 5 == 4}
-        made.append(("jpg", encode(picture(number, width, height), "JPEG", **options)))
+        made.append(("jpg", encode(make_image(number, width, height), "JPEG", **options)))
     return made
 
 
@@ -46,8 +46,8 @@ def reference(data):
 
 def test_whole_images_equal_pillow(tmp_path):
     files = jpegs()
-    files += [("png", encode(picture(1, 40, 30), "PNG")), ("webp", encode(picture(2, 41, 31), "WEBP"))]
-    files += [("jpg", encode(picture(3, 33, 21)[..., 0], "JPEG"))]
+    files += [("png", encode(make_image(1, 40, 30), "PNG")), ("webp", encode(make_image(2, 41, 31), "WEBP"))]
+    files += [("jpg", encode(make_image(3, 33, 21)[..., 0], "JPEG"))]
     for image, (_, data) in zip(
         load(tmp_path, files, None, dtype="uint8", memory_format="channels_last"), files, strict=True
     ):
@@ -58,7 +58,7 @@ def progressive(number):
     options = {"quality": 5 + 19 * number % 95, "subsampling": number % 3, "progressive": True}
     if number % 7 == 3:
         options["restart_marker_blocks"] = 1 + number % 5
-    pixels = picture(number, 1 + number, 70 - number)
+    pixels = make_image(number, 1 + number, 70 - number)
     return encode(pixels[..., 0] if number % 9 == 4 else pixels, "JPEG", **options)
 
 
@@ -73,7 +73,7 @@ def test_progressive_jpegs_equal_pillow(tmp_path):
 
 
 def test_truncated_progressive_jpegs_equal_pillow(tmp_path, monkeypatch):
-    whole = encode(picture(3, 120, 90), "JPEG", quality=80, progressive=True)
+    whole = encode(make_image(3, 120, 90), "JPEG", quality=80, progressive=True)
     scans = [at for at in range(len(whole)) if whole[at : at + 2] == b"\xff\xda"]
     # Inside the data of a scan: 14 bytes after its marker at the latest.
     files = [("jpg", whole[: at + past]) for at in scans for past in (15, 40)]
@@ -85,7 +85,7 @@ def test_truncated_progressive_jpegs_equal_pillow(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_whole_images_beside_bad_ones(tmp_path, on_error):
-    files = [encode(picture(n, 30 + 7 * n, 50 - 3 * n), "JPEG") for n in range(8)]
+    files = [encode(make_image(n, 30 + 7 * n, 50 - 3 * n), "JPEG") for n in range(8)]
     broken = [data[:-60] if n in (2, 5) else data for n, data in enumerate(files)]
     packed = fl.pack(
         [{"image": data} for data in broken],
@@ -107,7 +107,7 @@ def test_whole_images_beside_bad_ones(tmp_path, on_error):
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
 def test_views_of_other_files_equal_pillow(tmp_path, kind):
     options = {"lossless": True} if kind == "WEBP" else {}
-    files = [encode(picture(n, 90 + 9 * n, 70 + 5 * n), kind, **options) for n in range(4)]
+    files = [encode(make_image(n, 90 + 9 * n, 70 + 5 * n), kind, **options) for n in range(4)]
     for number, data in enumerate(files):
         (tmp_path / f"{number}.{kind.lower()}").write_bytes(data)
     views = {"image": {"wide": [T.CenterCrop((12, 40))], "high": [T.CenterCrop((36, 20)), T.Resize((18, 10))]}}
@@ -123,7 +123,7 @@ def test_views_of_other_files_equal_pillow(tmp_path, kind):
 
 def test_cmyk_equals_pillow(tmp_path):
     buffer = io.BytesIO()
-    Image.fromarray(picture(1, 50, 40)).convert("CMYK").save(buffer, "JPEG", quality=90)
+    Image.fromarray(make_image(1, 50, 40)).convert("CMYK").save(buffer, "JPEG", quality=90)
     (image,) = load(tmp_path, [("jpg", buffer.getvalue())], None, dtype="uint8", memory_format="channels_last")
     assert np.array_equal(image, np.asarray(reference(buffer.getvalue())))
 
@@ -133,8 +133,8 @@ def test_exif_orientation_equals_pillow(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     files = [
-        ("jpg", encode(picture(5, 90, 60), "JPEG", exif=exif)),
-        ("png", encode(picture(6, 50, 70), "PNG", exif=exif)),
+        ("jpg", encode(make_image(5, 90, 60), "JPEG", exif=exif)),
+        ("png", encode(make_image(6, 50, 70), "PNG", exif=exif)),
     ]
     whole = load(tmp_path, files, None, dtype="uint8", memory_format="channels_last")
     for image, (_, data) in zip(whole, files, strict=True):
@@ -181,7 +181,7 @@ def test_two_resizes_round_to_bytes_between_as_pil_does(tmp_path):
 
 def test_random_resized_crop_is_a_crop_and_a_resize(tmp_path):
     """The box is drawn by us; given the box, the pixels must be torchvision's."""
-    data = encode(picture(3, 300, 200), "JPEG", quality=95)
+    data = encode(make_image(3, 300, 200), "JPEG", quality=95)
     scale, ratio = (0.5, 0.5), (1.0, 1.0)
     (image,) = load(tmp_path, [("jpg", data)], [T.RandomResizedCrop(64, scale, ratio)], dtype="uint8", seed=3)
     side = round((300 * 200 * 0.5) ** 0.5)

@@ -17,7 +17,7 @@ import pytest
 from feedline import transforms as T
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import make_folder
+from made_images import make_folder
 
 TOOL = Path(__file__).resolve().parents[2] / "tools/slow_reads.c"
 CROP = {"transforms": [T.RandomResizedCrop(16)], "output": "numpy"}

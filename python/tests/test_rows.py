@@ -10,7 +10,7 @@ import feedline as fl
 import numpy as np
 import pytest
 import torch
-from pictures import encode, picture
+from made_images import encode, make_image
 from PIL import Image
 
 
@@ -41,7 +41,7 @@ class Endless(torch.utils.data.Dataset):
         return 5
 
     def __getitem__(self, index):
-        return {"number": index % 5, "image": encode(picture(index, 20, 16))}
+        return {"number": index % 5, "image": encode(make_image(index, 20, 16))}
 
 
 def test_map_style_data_sets_are_asked_for_their_length(tmp_path):
@@ -57,7 +57,7 @@ class Pairs(torch.utils.data.Dataset):
         return 4
 
     def __getitem__(self, index):
-        return Image.fromarray(picture(index, 20, 16)), index % 2
+        return Image.fromarray(make_image(index, 20, 16)), index % 2
 
 
 class Named(NamedTuple):
@@ -77,9 +77,9 @@ def test_tuples_need_names(tmp_path):
 
 
 def test_pillow_images_are_stored_without_loss(tmp_path):
-    jpeg = encode(picture(1, 40, 30))
+    jpeg = encode(make_image(1, 40, 30))
     (tmp_path / "1.jpg").write_bytes(jpeg)
-    drawn = Image.fromarray(picture(2, 40, 30))
+    drawn = Image.fromarray(make_image(2, 40, 30))
     touched = Image.open(io.BytesIO(jpeg))
     touched.paste((255, 0, 0), (0, 0, 4, 4))
     with Image.open(tmp_path / "1.jpg") as stored:
@@ -87,14 +87,14 @@ def test_pillow_images_are_stored_without_loss(tmp_path):
         ds = packed([{"image": image} for image in given], tmp_path / "p", image="as-is")
     assert ds[0]["image"] == ds[1]["image"] == jpeg
     pixels = ds.decoded()
-    assert np.array_equal(pixels[2]["image"], picture(2, 40, 30))
+    assert np.array_equal(pixels[2]["image"], make_image(2, 40, 30))
     assert pixels[3]["image"][0, 0].tolist() == [255, 0, 0]
     with pytest.raises(fl.DataError, match="row 0, field 'image': an image of mode CMYK"):
         packed([{"image": drawn.convert("CMYK")}], tmp_path / "c")
 
 
 def test_arrays_and_tensors_are_images_where_the_schema_says_so(tmp_path):
-    pixels = picture(3, 24, 18)
+    pixels = make_image(3, 24, 18)
     first = torch.from_numpy(pixels).permute(2, 0, 1)
     rows = [{"image": value} for value in (pixels, first, first.float() / 255, pixels[:, :, 0].copy())]
     assert packed(rows[:2], tmp_path / "a").schema == {"image": "array"}
@@ -127,7 +127,7 @@ def test_scalars_of_numpy_and_torch_are_numbers(tmp_path):
 
 
 def test_rows_of_hugging_face_are_images(tmp_path):
-    jpeg = encode(picture(4, 30, 20))
+    jpeg = encode(make_image(4, 30, 20))
     (tmp_path / "x.jpg").write_bytes(jpeg)
     rows = [{"img": {"bytes": jpeg, "path": None}}, {"img": {"bytes": None, "path": str(tmp_path / "x.jpg")}}]
     ds = packed(rows, tmp_path / "p")
@@ -163,7 +163,7 @@ def test_kinds_are_found_after_missing_values_or_must_be_given(tmp_path):
 
 
 def test_a_list_of_dicts_opens():
-    jpeg = encode(picture(5, 30, 20))
+    jpeg = encode(make_image(5, 30, 20))
     rows = [{"image": jpeg, "label": name, "score": n / 2, "box": np.arange(4) + n} for n, name in enumerate("bab")]
     ds = fl.open(rows)
     assert (ds.format, len(ds), ds.classes) == ("rows", 3, ["a", "b"])
@@ -226,7 +226,7 @@ def test_data_frames_open_and_pack(folder, tmp_path):
 def test_hugging_face_data_sets_open(tmp_path):
     """From their files where those are all of it, else by their rows; images are never decoded on the way."""
     datasets = pytest.importorskip("datasets")
-    jpegs = [encode(picture(n, 20 + n, 16)) for n in range(6)]
+    jpegs = [encode(make_image(n, 20 + n, 16)) for n in range(6)]
     features = datasets.Features(
         {"img": datasets.Image(), "label": datasets.ClassLabel(names=["a", "b"]), "text": datasets.Value("string")}
     )

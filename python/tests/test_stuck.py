@@ -16,7 +16,7 @@ from pathlib import Path
 import feedline as fl
 import pytest
 from feedline import transforms as T
-from pictures import make_folder
+from made_images import make_folder
 from web import Handler, serving
 
 CROP = {"transforms": [T.CenterCrop(8)], "output": "numpy"}

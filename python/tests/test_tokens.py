@@ -12,7 +12,7 @@ import pytest
 from feedline import samplers
 from feedline import transforms as T
 from feedline.errors import OptionError
-from pictures import make_folder
+from made_images import make_folder
 
 RECORDED = Path(__file__).parents[2] / "testdata" / "formats" / "litdata"
 

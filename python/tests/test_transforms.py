@@ -11,7 +11,7 @@ import pytest
 from feedline import _feedline
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
-from pictures import picture
+from made_images import make_image
 from PIL import Image
 
 torch = pytest.importorskip("torch")
@@ -23,7 +23,7 @@ SIZES = [(1, 1), (1, 9), (7, 1), (3, 5), (64, 48), (131, 97), (400, 3)]
 
 def images():
     """Images with edges and noise in odd sizes, and one of pure noise."""
-    made = [picture(number, width, height) for number, (width, height) in enumerate(SIZES)]
+    made = [make_image(number, width, height) for number, (width, height) in enumerate(SIZES)]
     return [*made, np.random.default_rng(5).integers(0, 256, (50, 60, 3), dtype=np.uint8)]
 
 
@@ -99,7 +99,7 @@ def test_equalize_of_flat_and_of_few_values():
 
 
 def test_steps_are_rounded_one_by_one():
-    image = picture(3, 90, 70)
+    image = make_image(3, 90, 70)
     actions = [{"do": "Brightness", "factor": 1.4}, {"do": "Contrast", "factor": 0.6}, {"do": "Hue", "turn": 0.07}]
     actions += [{"do": "Saturation", "factor": 1.7}, {"do": "Solarize", "threshold": 99}, {"do": "Invert"}]
     pil = F.adjust_hue(F.adjust_contrast(F.adjust_brightness(Image.fromarray(image), 1.4), 0.6), 0.07)
@@ -170,7 +170,7 @@ def test_affine_equals_torchvision():
 
 
 def test_perspective_equals_torchvision():
-    image = picture(4, 120, 90)
+    image = make_image(4, 120, 90)
     _, params = drawn(T.RandomPerspective(0.6, p=1.0), image, seed=3)
     (action,) = params["actions"]
     assert len(action["coefficients"]) == 8
@@ -184,7 +184,7 @@ def test_perspective_moves_corners_to_corners():
     from torchvision.transforms.functional import _get_perspective_coeffs
 
     start = [[0, 0], [119, 0], [119, 89], [0, 89]]
-    image = picture(4, 120, 90)
+    image = make_image(4, 120, 90)
     for seed in range(20):
         _, params = drawn(T.RandomPerspective(0.5, p=1.0), image, seed=seed)
         a, b, c, d, e, f, g, h = map(float, params["actions"][0]["coefficients"])
@@ -198,7 +198,7 @@ def test_perspective_moves_corners_to_corners():
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_padding_equals_torchvision(mode):
-    image = picture(2, 30, 20)
+    image = make_image(2, 30, 20)
     for padding in ([3, 4, 5, 6], [0, 1, 2, 0]):
         theirs = F.pad(Image.fromarray(image), padding, fill=7, padding_mode=mode)
         assert difference(T.apply(T.Pad(padding, 7, mode), image), np.asarray(theirs)).max() == 0
@@ -209,7 +209,7 @@ def test_padding_equals_torchvision(mode):
 
 @pytest.mark.parametrize("interpolation", ["box", "lanczos", "bicubic"])
 def test_resizes_are_within_a_level(interpolation):
-    image = picture(6, 131, 97)
+    image = make_image(6, 131, 97)
     mode = v2.InterpolationMode(interpolation)
     theirs = F.resize(Image.fromarray(image), [40, 50], mode)
     assert difference(T.apply(T.Resize((40, 50), interpolation), image), np.asarray(theirs)).max() <= 1
@@ -286,7 +286,7 @@ MAGNITUDES = {"Brightness": "factor", "Saturation": "factor", "Contrast": "facto
 )
 def test_policies_are_as_strong_as_in_torchvision(ours, theirs):
     """Every drawn result is one of those that torchvision's space gives at some level and sign."""
-    image = picture(8, 64, 48)
+    image = make_image(8, 64, 48)
     pil = Image.fromarray(image)
     levels = range(31) if isinstance(theirs, v2.TrivialAugmentWide) else [9]
     possible = [pil]
@@ -305,7 +305,7 @@ def test_policies_are_as_strong_as_in_torchvision(ours, theirs):
 
 
 def test_auto_augment_pairs_equal_torchvision():
-    image = picture(8, 64, 48)
+    image = make_image(8, 64, 48)
     pil = Image.fromarray(image)
     theirs = v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10)
     known = set()
@@ -370,7 +370,7 @@ def test_every_class_round_trips_and_replays():
         "RandomErasing", "Normalize", "RandAugment",
     }  # fmt: skip
     assert T.from_json(T.to_json(EVERY)) == EVERY
-    image = picture(1, 90, 70)
+    image = make_image(1, 90, 70)
     for seed in range(5):
         once, params = T.apply(EVERY, image, seed=seed, return_params=True)
         assert once.dtype == np.float32
@@ -381,18 +381,18 @@ def test_every_class_round_trips_and_replays():
 
 def test_the_loader_equals_apply(tmp_path):
     (tmp_path / "in").mkdir()
-    pictures = [picture(number, 90 + number, 70) for number in range(6)]
-    for number, pixels in enumerate(pictures):
+    images = [make_image(number, 90 + number, 70) for number in range(6)]
+    for number, pixels in enumerate(images):
         Image.fromarray(pixels).save(tmp_path / "in" / f"{number}.png")
     knobs = {"batch_size": 6, "seed": 4, "output": "numpy", "memory_format": "channels_last", "num_workers": 2}
     with fl.Loader(tmp_path / "in", transforms=T.Compose(EVERY), **knobs) as loader:
         (batch,) = list(loader)
-    for number, pixels in enumerate(pictures):
+    for number, pixels in enumerate(images):
         assert np.array_equal(batch["image"][number], T.apply(EVERY, pixels, seed=4, index=number)), number
 
 
 def test_the_type_of_an_image_is_kept():
-    image = picture(1, 20, 10)
+    image = make_image(1, 20, 10)
     ops = [T.RandomInvert(1.0)]
     expected = 255 - image
     assert (np.asarray(T.apply(ops, Image.fromarray(image))) == expected).all()
@@ -461,7 +461,7 @@ def test_from_torchvision():
     ],
 )
 def test_bad_parameters_are_refused_when_the_loader_is_made(tmp_path, make, message):
-    Image.fromarray(picture(1, 20, 20)).save(tmp_path / "a.png")
+    Image.fromarray(make_image(1, 20, 20)).save(tmp_path / "a.png")
     with pytest.raises(OptionError) as caught:
         fl.Loader(tmp_path, transforms=make())
     assert message in str(caught.value)

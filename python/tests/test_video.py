@@ -14,7 +14,7 @@ from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
 
 
-def picture(number, width, height):
+def frame_pixels(number, width, height):
     """A frame that says its number: a gradient that moves, and a bright bar."""
     x, y = np.meshgrid(np.arange(width), np.arange(height))
     frame = np.stack([(x * 2 + number * 5) % 256, (y * 3 + number * 2) % 256, (x + y) % 256], axis=2).astype(np.uint8)
@@ -33,7 +33,7 @@ def encoded(frames=40, size=(96, 64), codec="libx264", kind="mp4", rate=25, time
         if times is not None:
             stream.codec_context.time_base = Fraction(1, 1000)
         for number in range(frames):
-            frame = av.VideoFrame.from_ndarray(picture(number, *size), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(frame_pixels(number, *size), format="rgb24")
             frame.pts = number if times is None else times[number]
             frame.time_base = Fraction(1, rate) if times is None else Fraction(1, 1000)
             file.mux(stream.encode(frame))

@@ -19,7 +19,7 @@ import pytest
 from buckets import Servers
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
-from test_video import encoded, folder_of, near, picture, sequential
+from test_video import encoded, folder_of, frame_pixels, near, sequential
 
 OPS = {"video": [T.Clip(4, 2), T.Resize((32, 48))]}
 
@@ -38,7 +38,7 @@ def noisy(frames=120, size=(320, 240), **options):
         stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
         stream.options = {"g": "10", "preset": "ultrafast", **options}
         for number in range(frames):
-            shown = picture(number, *size) // 2 + draw.integers(0, 128, (size[1], size[0], 3), dtype=np.uint8)
+            shown = frame_pixels(number, *size) // 2 + draw.integers(0, 128, (size[1], size[0], 3), dtype=np.uint8)
             file.mux(stream.encode(av.VideoFrame.from_ndarray(shown, format="rgb24")))
         file.mux(stream.encode())
     return out.getvalue()
@@ -156,7 +156,7 @@ def fragmented(frames=40, flags="frag_keyframe+empty_moov", **options):
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
         stream.options = {name: str(value) for name, value in options.items()}
         for number in range(frames):
-            file.mux(stream.encode(av.VideoFrame.from_ndarray(picture(number, 96, 64), format="rgb24")))
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(frame_pixels(number, 96, 64), format="rgb24")))
         file.mux(stream.encode())
     return out.getvalue()
 

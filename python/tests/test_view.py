@@ -29,7 +29,7 @@ import feedline as fl
 import numpy as np
 import pytest
 from feedline import transforms as T
-from pictures import encode, make_folder, picture
+from made_images import encode, make_folder, make_image
 from PIL import Image
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -72,7 +72,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
         mask[10:30, 10:40] = number + 1
         rows.append(
             {
-                "image": encode(picture(number, 80, 60), quality=90),
+                "image": encode(make_image(number, 80, 60), quality=90),
                 "mask": encode(mask, "PNG"),
                 "boxes": np.array([[10, 10, 40, 30], [50, 20, 70, 50]], np.float32),
                 "keypoints": np.array([[20, 20, 1], [60, 30, 1]], np.float32),

@@ -14,7 +14,7 @@ import pytest
 from feedline import _feedline
 from feedline import transforms as T
 from feedline.errors import OptionError, SampleError
-from pictures import picture
+from made_images import make_image
 from PIL import Image, ImageFilter
 
 torch = pytest.importorskip("torch")
@@ -26,7 +26,7 @@ SIZES = [(1, 1), (1, 9), (7, 1), (3, 5), (64, 48), (131, 97), (400, 3)]
 
 
 def images():
-    made = [picture(number, width, height) for number, (width, height) in enumerate(SIZES)]
+    made = [make_image(number, width, height) for number, (width, height) in enumerate(SIZES)]
     return [*made, np.random.default_rng(5).integers(0, 256, (50, 60, 3), dtype=np.uint8)]
 
 
@@ -127,7 +127,7 @@ def test_sizes_equal_torchvision():
         pil = Image.fromarray(image)
         assert T.apply(T.Resize(None, max_size=40), image).shape == np.asarray(F.resize(pil, None, max_size=40)).shape
         assert T.apply(T.Resize(None, scale=2.0), image).shape[:2] == (image.shape[0] * 2, image.shape[1] * 2)
-    boxed = T.apply(T.Letterbox((40, 60), fill=7), picture(1, 30, 60))
+    boxed = T.apply(T.Letterbox((40, 60), fill=7), make_image(1, 30, 60))
     assert boxed.shape == (40, 60, 3)
     assert (boxed[:, :20] == 7).all()
     assert (boxed[:, -20:] == 7).all()
@@ -135,7 +135,7 @@ def test_sizes_equal_torchvision():
 
 
 def test_five_and_ten_crops_equal_torchvision():
-    image = picture(2, 50, 40)
+    image = make_image(2, 50, 40)
     for ours, theirs in (
         (T.FiveCrop(20), F.five_crop),
         (T.TenCrop((20, 30)), F.ten_crop),
@@ -150,13 +150,13 @@ def test_five_and_ten_crops_equal_torchvision():
 
 def test_crops_are_a_dimension_of_batches(tmp_path):
     for number in range(4):
-        Image.fromarray(picture(number, 50, 40)).save(tmp_path / f"{number}.png")
+        Image.fromarray(make_image(number, 50, 40)).save(tmp_path / f"{number}.png")
     recipe = [T.Resize((40, 50)), T.FiveCrop(20), T.ColorJitter(0.5)]
     with fl.Loader(tmp_path, transforms=recipe, dtype="uint8", output="numpy", batch_size=4) as loader:
         (batch,) = list(loader)
     assert batch["image"].shape == (4, 5, 3, 20, 20)
     for row in range(4):
-        crops = T.apply(recipe, picture(row, 50, 40), index=row)
+        crops = T.apply(recipe, make_image(row, 50, 40), index=row)
         for crop, expected in zip(batch["image"][row], crops, strict=True):
             assert (crop == expected.transpose(2, 0, 1)).all()
     with pytest.raises(OptionError, match="FiveCrop"):
@@ -167,7 +167,7 @@ def test_crops_are_a_dimension_of_batches(tmp_path):
 
 def test_schedules_change_the_size_of_batches(tmp_path):
     for number in range(4):
-        Image.fromarray(picture(number, 50, 40)).save(tmp_path / f"{number}.png")
+        Image.fromarray(make_image(number, 50, 40)).save(tmp_path / f"{number}.png")
     recipe = [T.RandomResizedCrop(T.Schedule({0: 16, 2: 24, 3: 32})), T.Normalize(0.5, 0.5)]
     with fl.Loader(tmp_path, transforms=recipe, output="numpy", batch_size=4, shuffle=True) as loader:
         sides = []
@@ -187,7 +187,7 @@ def test_schedules_change_the_size_of_batches(tmp_path):
 
 
 def test_augmix_chains_equal_torchvision_and_none_is_the_image():
-    image = picture(3, 60, 50)
+    image = make_image(3, 60, 50)
     chains = [
         [0.3, [{"do": "Equalize"}, {"do": "Posterize", "bits": 3}]],
         [0.2, [{"do": "Saturation", "factor": 1.4, "like": "tensor"}]],
@@ -333,7 +333,7 @@ def test_some_of_draws_each_equally_often():
 
 
 def test_translate_poison_and_cutout_equal_ffcv():
-    image = picture(5, 32, 32)
+    image = make_image(5, 32, 32)
     padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
     windows = {padded[y : y + 32, x : x + 32].tobytes() for y in range(9) for x in range(9)}
     assert {T.apply(T.RandomTranslate(4), image, index=i).tobytes() for i in range(300)} <= windows
@@ -343,13 +343,13 @@ def test_translate_poison_and_cutout_equal_ffcv():
     assert (T.apply(poison, image, index=3) == (image * 0.75 + 200 * 0.25).astype(np.uint8)).all()
     assert T.from_json(T.to_json([poison])) == [poison]
     with pytest.raises(SampleError, match="32x32"):
-        T.apply(poison, picture(5, 30, 32), index=3)
+        T.apply(poison, make_image(5, 30, 32), index=3)
     hole = T.apply(T.Cutout(8, fill=(1, 2, 3)), np.full((32, 32, 3), 255, np.uint8))
     assert (hole == (1, 2, 3)).all(axis=2).sum() == 64
 
 
 def test_patches_and_grids_keep_their_pixels():
-    image = picture(6, 48, 48)
+    image = make_image(6, 48, 48)
     shuffled = T.apply(T.RandomPatchShuffle(16, 1.0), image, seed=2)
 
     def pieces(made):
@@ -380,7 +380,7 @@ def test_scenes_place_images_as_described():
 
 def test_blurs_keep_the_mean_and_constant_images():
     flat = np.full((40, 50, 3), 123, np.uint8)
-    photo = picture(7, 120, 90)
+    photo = make_image(7, 120, 90)
     for op in (T.MotionBlur((9, 15), p=1.0), T.Defocus((3, 6), p=1.0), T.PILGaussianBlur(3.0)):
         for seed in range(5):
             assert np.abs(T.apply(op, flat, seed=seed).astype(int) - 123).max() <= 1, op
@@ -389,7 +389,7 @@ def test_blurs_keep_the_mean_and_constant_images():
 
 def test_clahe_is_close_to_opencv():
     cv2 = pytest.importorskip("cv2")
-    for image in (picture(4, 160, 120), picture(5, 131, 97)):
+    for image in (make_image(4, 160, 120), make_image(5, 131, 97)):
         lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
         lab[..., 0] = cv2.createCLAHE(3.0, (8, 8)).apply(lab[..., 0])
         theirs = cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
@@ -474,13 +474,13 @@ def test_every_transform_of_the_engine_has_its_class():
     ],
 )
 def test_bad_parameters_are_refused_with_their_name(tmp_path, make, message):
-    Image.fromarray(picture(1, 20, 20)).save(tmp_path / "a.png")
+    Image.fromarray(make_image(1, 20, 20)).save(tmp_path / "a.png")
     with pytest.raises(OptionError, match=message):
         fl.Loader(tmp_path, transforms=[make()])
 
 
 def test_opponent_channels_come_last_and_replay(tmp_path):
-    image = picture(4, 40, 30)
+    image = make_image(4, 40, 30)
     for op, count in ((T.RGBToLGN(), 5), (T.RGBToMagno(), 2)):
         made, params = T.apply([T.CenterCrop(24), op], image, return_params=True)
         assert made.shape == (24, 24, count)
@@ -512,7 +512,7 @@ def test_labels_are_replaced(tmp_path):
     for number in range(6):
         folder = tmp_path / f"class{number % 2}"
         folder.mkdir(exist_ok=True)
-        Image.fromarray(picture(number, 20, 20)).save(folder / f"{number}.png")
+        Image.fromarray(make_image(number, 20, 20)).save(folder / f"{number}.png")
     recipe = {"image": [T.CenterCrop(8)], "label": [T.ReplaceLabel([1, 4], 9)]}
     labels = {}
     for transforms in (recipe, {"image": recipe["image"]}):

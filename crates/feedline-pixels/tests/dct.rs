@@ -1,37 +1,11 @@
 //! The `dct` encoding: the JPEG's own pixels, and no harm from damaged files.
 
+use crate::turbo_pixels::{LIMIT, by_turbo, noise, region_of, stored_pixels};
 use feedline_pixels::dct::{self, Decoder};
 use feedline_pixels::jpeg::Scale;
 use feedline_pixels::turbo::{self, Encoding};
-use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Result, Size};
+use feedline_pixels::{CpuLevel, PixelLayout, Region, Size};
 use proptest::prelude::*;
-
-const LIMIT: u64 = 1 << 24;
-
-fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    };
-    let smooth = seed.is_multiple_of(3);
-    (0..size.area() * u64::from(channels)).map(|i| if smooth { (i / 40) as u8 } else { next() }).collect()
-}
-
-fn decoded(decoder: &mut Decoder, bytes: &[u8], region: Region, scale: Scale) -> Result<Vec<u8>> {
-    let mut pixels = vec![0; region.size().area() as usize * 3];
-    let mut out = ImageMut::new(&mut pixels, region.size(), region.width as usize * 3, PixelLayout::Rgb)?;
-    decoder.decode_into(bytes, region, scale, &mut out)?;
-    Ok(pixels)
-}
-
-fn by_turbo(bytes: &[u8], region: Region, scale: u8) -> Vec<u8> {
-    let mut pixels = vec![0; region.size().area() as usize * 3];
-    let mut out =
-        ImageMut::new(&mut pixels, region.size(), region.width as usize * 3, PixelLayout::Rgb).unwrap();
-    turbo::decode_region(bytes, region, scale, LIMIT, &mut out).unwrap();
-    pixels
-}
 
 fn encodings() -> impl Strategy<Value = Encoding> {
     let sampling = prop::sample::select(vec![(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2)]);
@@ -45,28 +19,19 @@ fn encodings() -> impl Strategy<Value = Encoding> {
     )
 }
 
-fn region_of(size: Size, fractions: [u16; 4]) -> Region {
-    let part = |n: u32, f: u16| (u64::from(n) * u64::from(f) / 65536) as u32;
-    let width = 1 + part(size.width, fractions[0]);
-    let height = 1 + part(size.height, fractions[1]);
-    let x = part(size.width - width + 1, fractions[2]);
-    let y = part(size.height - height + 1, fractions[3]);
-    Region::new(x, y, width, height)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn same_pixels_as_the_jpeg(encoding in encodings(), seed in any::<u64>(), fractions in any::<[u16; 4]>()) {
-        let jpeg = turbo::encode(&picture(encoding.size, encoding.channels, seed), &encoding).unwrap();
+        let jpeg = turbo::encode(&noise(encoding.size, encoding.channels, seed), &encoding).unwrap();
         let packed = dct::encode(&jpeg, LIMIT).unwrap();
         prop_assert_eq!(dct::probe(&packed).unwrap().size, encoding.size);
         for level in CpuLevel::available() {
             let mut decoder = Decoder::with_level(level);
             for region in [Region::whole(encoding.size), region_of(encoding.size, fractions)] {
-                let pixels = decoded(&mut decoder, &packed, region, Scale::Full).unwrap();
-                prop_assert!(pixels == by_turbo(&jpeg, region, 8));
+                let pixels = stored_pixels(&mut decoder, &packed, region, Scale::Full).unwrap();
+                prop_assert!(pixels == by_turbo(&jpeg, region, 8, PixelLayout::Rgb).unwrap());
             }
         }
     }
@@ -74,20 +39,20 @@ proptest! {
     /// Scaled decodes need only the front of the file and agree between CPU levels.
     #[test]
     fn scaled_decodes_read_a_prefix(encoding in encodings(), seed in any::<u64>(), fractions in any::<[u16; 4]>()) {
-        let jpeg = turbo::encode(&picture(encoding.size, encoding.channels, seed), &encoding).unwrap();
+        let jpeg = turbo::encode(&noise(encoding.size, encoding.channels, seed), &encoding).unwrap();
         let packed = dct::encode(&jpeg, LIMIT).unwrap();
         let prefix = dct::probe(&packed).unwrap().prefix.map(|end| end as usize);
         for (scale, end) in [(Scale::Half, prefix[1]), (Scale::Quarter, prefix[1]), (Scale::Eighth, prefix[0])] {
             let region = region_of(scale.apply(encoding.size), fractions);
             let expected =
-                decoded(&mut Decoder::with_level(CpuLevel::Scalar), &packed, region, scale).unwrap();
+                stored_pixels(&mut Decoder::with_level(CpuLevel::Scalar), &packed, region, scale).unwrap();
             for level in CpuLevel::available() {
                 let mut decoder = Decoder::with_level(level);
-                prop_assert!(decoded(&mut decoder, &packed[..end], region, scale).unwrap() == expected);
-                prop_assert!(decoded(&mut decoder, &packed[..end - 1], region, scale).is_err());
+                prop_assert!(stored_pixels(&mut decoder, &packed[..end], region, scale).unwrap() == expected);
+                prop_assert!(stored_pixels(&mut decoder, &packed[..end - 1], region, scale).is_err());
             }
             if scale == Scale::Eighth && encoding.sampling == (1, 1) {
-                prop_assert!(expected == by_turbo(&jpeg, region, 1));
+                prop_assert!(expected == by_turbo(&jpeg, region, 1, PixelLayout::Rgb).unwrap());
             }
         }
     }
@@ -100,7 +65,7 @@ proptest! {
         fractions in any::<[u16; 4]>(),
         cut in any::<prop::sample::Index>(),
     ) {
-        let jpeg = turbo::encode(&picture(encoding.size, encoding.channels, 1), &encoding).unwrap();
+        let jpeg = turbo::encode(&noise(encoding.size, encoding.channels, 1), &encoding).unwrap();
         let mut packed = dct::encode(&jpeg, LIMIT).unwrap();
         let reach = if early { packed.len().min(500) } else { packed.len() };
         for (at, value) in changes {
@@ -111,9 +76,9 @@ proptest! {
             if let Ok(header) = dct::probe(bytes) {
                 let region = region_of(header.size, fractions);
                 if region.size().area() < 1 << 20 {
-                    decoded(&mut decoder, bytes, region, Scale::Full).ok();
+                    stored_pixels(&mut decoder, bytes, region, Scale::Full).ok();
                     let region = region_of(Scale::Half.apply(header.size), fractions);
-                    decoded(&mut decoder, bytes, region, Scale::Half).ok();
+                    stored_pixels(&mut decoder, bytes, region, Scale::Half).ok();
                 }
             }
         }
@@ -128,13 +93,13 @@ fn large_coefficients_round_trip() {
     let jpeg = turbo::encode(&pixels, &Encoding::baseline(size, 1, 100, (1, 1))).unwrap();
     let packed = dct::encode(&jpeg, LIMIT).unwrap();
     let whole = Region::whole(size);
-    let decoded = decoded(&mut Decoder::new(), &packed, whole, Scale::Full).unwrap();
-    assert!(decoded == by_turbo(&jpeg, whole, 8));
+    let pixels = stored_pixels(&mut Decoder::new(), &packed, whole, Scale::Full).unwrap();
+    assert!(pixels == by_turbo(&jpeg, whole, 8, PixelLayout::Rgb).unwrap());
 }
 
 #[test]
 fn cmyk_is_refused() {
     let size = Size::new(16, 16);
-    let jpeg = turbo::encode(&picture(size, 4, 1), &Encoding::baseline(size, 4, 80, (1, 1))).unwrap();
+    let jpeg = turbo::encode(&noise(size, 4, 1), &Encoding::baseline(size, 4, 80, (1, 1))).unwrap();
     assert!(dct::encode(&jpeg, LIMIT).is_err());
 }

@@ -1,13 +1,13 @@
 //! The JPEG decoder against libjpeg-turbo: same pixels, same verdict on damage, whatever the file and the region.
 
-use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
+use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, image, region_of};
 use feedline_pixels::jpeg::{Decoder, Path, Recording, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding};
 use feedline_pixels::{CpuLevel, Error, ImageMut, PixelLayout, Region, Size};
 use proptest::prelude::*;
 
 fn encoded(encoding: &Encoding, seed: u64) -> Vec<u8> {
-    turbo::encode(&picture(encoding.size, encoding.channels, seed), encoding).unwrap()
+    turbo::encode(&image(encoding.size, encoding.channels, seed), encoding).unwrap()
 }
 
 fn encodings() -> impl Strategy<Value = Encoding> {

@@ -1,6 +1,6 @@
 //! Progressive JPEGs against libjpeg-turbo: same pixels for any list of scans, same verdict on damage.
 
-use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, picture, region_of};
+use crate::turbo_pixels::{LIMIT, SCALES, by_turbo, by_us, image, region_of};
 use feedline_pixels::jpeg::{Decoder, Path, Scale, probe};
 use feedline_pixels::turbo::{self, Encoding, Scan};
 use feedline_pixels::{CpuLevel, ImageMut, PixelLayout, Region, Size};
@@ -91,7 +91,7 @@ fn encodings() -> impl Strategy<Value = Encoding> {
 /// A file with a random list of scans, or (seed 0) that of libjpeg-turbo.
 fn encoded(encoding: &Encoding, seed: u64, most: usize) -> Vec<u8> {
     let scans = if seed == 0 { Vec::new() } else { script(usize::from(encoding.channels), seed, most) };
-    turbo::encode_scans(&picture(encoding.size, encoding.channels, seed), encoding, &scans).unwrap()
+    turbo::encode_scans(&image(encoding.size, encoding.channels, seed), encoding, &scans).unwrap()
 }
 
 proptest! {

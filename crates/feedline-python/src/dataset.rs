@@ -41,6 +41,21 @@ impl PyDataset {
     }
 }
 
+/// Options to open data, whatever the format. `reading` and `storage` are JSON.
+fn open_options(
+    fields: Option<Vec<(String, String)>>,
+    reading: &str,
+    storage: &str,
+) -> PyResult<OpenOptions> {
+    let wrong = |e: serde_json::Error| PyValueError::new_err(e.to_string());
+    Ok(OpenOptions {
+        fields: fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>()),
+        reading: serde_json::from_str(reading).map_err(wrong)?,
+        storage: serde_json::from_str(storage).map_err(wrong)?,
+        ..OpenOptions::default()
+    })
+}
+
 #[pymethods]
 impl PyDataset {
     /// Opens one or several uris.
@@ -53,11 +68,7 @@ impl PyDataset {
         reading: &str,
         storage: &str,
     ) -> PyResult<Self> {
-        let fields = fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>());
-        let wrong = |e: serde_json::Error| PyValueError::new_err(e.to_string());
-        let reading = serde_json::from_str(reading).map_err(wrong)?;
-        let storage = serde_json::from_str(storage).map_err(wrong)?;
-        let options = OpenOptions { format, fields, reading, storage };
+        let options = OpenOptions { format, ..open_options(fields, reading, storage)? };
         interruptible(py, move || Dataset::open_all(&uris, &options)).map(PyDataset::new)
     }
 
@@ -70,11 +81,7 @@ impl PyDataset {
         reading: &str,
         storage: &str,
     ) -> PyResult<Self> {
-        let fields = fields.map(|f| f.into_iter().collect::<BTreeMap<_, _>>());
-        let wrong = |e: serde_json::Error| PyValueError::new_err(e.to_string());
-        let reading = serde_json::from_str(reading).map_err(wrong)?;
-        let storage = serde_json::from_str(storage).map_err(wrong)?;
-        let options = OpenOptions { fields, reading, storage, ..OpenOptions::default() };
+        let options = open_options(fields, reading, storage)?;
         let rows = rows.rows();
         py.detach(|| Dataset::open_rows(rows, &options)).or_raise().map(PyDataset::new)
     }

@@ -270,7 +270,7 @@ impl PyEpoch {
 
     /// Records samples that a function found bad in a batch of `rows` rows: (row, sample, field, reason) of each, and
     /// the rows that contain a sample all the same. Raises if the batch is lost.
-    fn book(
+    fn record(
         &self,
         rows: usize,
         kept: Vec<usize>,
@@ -279,7 +279,7 @@ impl PyEpoch {
         let error = |(row, sample, field, reason): (usize, u64, Option<String>, String)| {
             (row, self.spare.error(sample, field.as_deref(), &reason))
         };
-        self.spare.book(rows, kept, failures.into_iter().map(error).collect()).or_raise()
+        self.spare.record(rows, kept, failures.into_iter().map(error).collect()).or_raise()
     }
 
     /// Stops this epoch's work.

@@ -95,8 +95,8 @@ fn wait<T: Send + 'static>(
 ) -> PyResult<T> {
     // If no thread can be started, the work is done here; only signals must wait.
     let Ok(helper) = Helper::get() else { return py.detach(work).map_err(|e| raise(&e)) };
-    let given_up = Arc::new(AtomicBool::new(false));
-    let flag = given_up.clone();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let flag = cancelled.clone();
     // A receiver is not `Sync`, which code without the interpreter requires.
     let result = Mutex::new(helper.start(move || feedline::source::while_wanted(&flag, work)));
     let mut signal: Option<(PyErr, Instant)> = None;
@@ -114,7 +114,7 @@ fn wait<T: Send + 'static>(
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Err(error) = py.check_signals() {
-            given_up.store(true, Ordering::Relaxed);
+            cancelled.store(true, Ordering::Relaxed);
             stop();
             // A second Ctrl-C stops waiting at once.
             if signal.is_some() {

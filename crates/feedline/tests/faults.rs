@@ -362,10 +362,10 @@ fn extreme_numbers_work_or_are_refused() {
 #[test]
 fn a_cancelled_scan_ends() {
     let (data, storage) = dataset(ScriptedStorage::new(1_000_000, []));
-    let given_up = Arc::new(AtomicBool::new(true));
+    let cancelled = Arc::new(AtomicBool::new(true));
     let sampler = Sampler::Balanced { field: "label".into(), num_samples: None };
     let options = LoaderOptions::default().with_sampler(sampler);
-    let made = feedline::source::while_wanted(&given_up, || Loader::new(data, options));
+    let made = feedline::source::while_wanted(&cancelled, || Loader::new(data, options));
     assert!(matches!(made, Err(Error::Closed(_))));
     assert_eq!(storage.reads.load(Ordering::Relaxed), 0);
 }

@@ -1,7 +1,7 @@
-//! What users find at the root of the crate. A change here is a change of the API: update `public_names.txt` on purpose,
-//! and the changelog with it.
+//! What users find at the root of the crate and in its modules. A change here is a change of the API: update
+//! `public_names.txt` or `public_module_names.txt` on purpose, and the changelog with it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The names at the root: re-exports and public modules.
 fn names(text: &str) -> Vec<String> {
@@ -32,4 +32,114 @@ fn the_crate_root_has_exactly_the_listed_names() {
     assert_eq!(found, listed, "the names at the root are not those of public_names.txt");
     let items = found.iter().filter(|name| !name.ends_with("::")).count();
     assert!(items <= 24, "{items} names: the root is for what most programs need");
+}
+
+/// What begins a public item, and ends before its name.
+const ITEMS: [&str; 9] = [
+    "pub const fn ",
+    "pub unsafe fn ",
+    "pub fn ",
+    "pub struct ",
+    "pub enum ",
+    "pub trait ",
+    "pub type ",
+    "pub const ",
+    "pub static ",
+];
+
+/// A module: its path for users, its text, and the folder of the modules in it.
+struct Module {
+    path: String,
+    text: String,
+    folder: PathBuf,
+}
+
+impl Module {
+    /// A module of a folder, if it has a file there.
+    fn in_folder(folder: &Path, name: &str, path: String) -> Option<Self> {
+        let files = [folder.join(format!("{name}.rs")), folder.join(name).join("mod.rs")];
+        let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
+        Some(Module { path, text, folder: folder.join(name) })
+    }
+
+    /// Where `pub use …::NAME::*` takes its names from: a module beside this one's, or another crate.
+    fn all_of(&self, name: &str) -> Module {
+        let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name.replace('_', "-")).join("src");
+        Module::in_folder(&self.folder, name, self.path.clone())
+            .or_else(|| Module::in_folder(&other, "lib", self.path.clone()))
+            .unwrap_or_else(|| panic!("{}: no file of {name}", self.path))
+    }
+
+    /// A module in this one: in braces, or in a file.
+    fn inner(&self, item: &str) -> Module {
+        let name = item.split([';', ' ']).next().unwrap_or_default();
+        let path = format!("{}::{name}", self.path);
+        match item[name.len()..].strip_prefix(" {") {
+            Some(rest) => {
+                let text = rest.split("\n}").next().unwrap_or_default().replace("\n    ", "\n");
+                Module { path, text, folder: self.folder.clone() }
+            }
+            None => Module::in_folder(&self.folder, name, path).expect("a module has a file"),
+        }
+    }
+
+    /// Adds the public names of the module and of the public modules in it. The code is formatted, so items begin their
+    /// lines. Names that macros make are not seen.
+    fn collect(&self, found: &mut Vec<String>) {
+        for (at, _) in self.text.match_indices("\npub ") {
+            let item = &self.text[at + 1..];
+            if let Some(path) = item.strip_prefix("pub use ") {
+                for name in exported(path.split(';').next().unwrap_or_default()) {
+                    match name.strip_suffix("::*") {
+                        Some(all) => self.all_of(all).collect(found),
+                        None => found.push(format!("{}::{name}", self.path)),
+                    }
+                }
+            } else if let Some(inner) = item.strip_prefix("pub mod ") {
+                self.inner(inner).collect(found);
+            } else if let Some(rest) = ITEMS.iter().find_map(|kind| item.strip_prefix(kind)) {
+                let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                found.push(format!("{}::{name}", self.path));
+            }
+        }
+    }
+}
+
+/// The names of a `pub use`, whatever is nested in it; `NAME::*` for all of a module.
+fn exported(path: &str) -> Vec<String> {
+    let ends = path.split_inclusive([',', '{', '}']).filter(|piece| !piece.ends_with('{'));
+    let names = ends.map(|piece| piece.trim_end_matches([',', '}']).trim());
+    let last = |name: &str| {
+        let from = name.strip_suffix("::*").unwrap_or(name).rfind([' ', ':']).map_or(0, |at| at + 1);
+        name[from..].to_owned()
+    };
+    names.map(last).filter(|name| !name.is_empty()).collect()
+}
+
+/// How the names of a `pub use` are read.
+#[test]
+fn nested_exports_are_read() {
+    assert_eq!(exported("a::b"), ["b"]);
+    assert_eq!(exported("a::{b, c::{d, e as f},\n    g}"), ["b", "d", "f", "g"]);
+    assert_eq!(exported("super::a::*"), ["a::*"]);
+}
+
+#[test]
+fn the_public_modules_have_exactly_the_listed_names() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = [here.join("src"), here.join("../feedline-format/src")];
+    let root = names(&std::fs::read_to_string(here.join("src/lib.rs")).unwrap());
+    let mut found = Vec::new();
+    for name in root.iter().filter_map(|name| name.strip_suffix("::")) {
+        let module = folders.iter().find_map(|folder| Module::in_folder(folder, name, name.to_owned()));
+        module.expect("a module has a file").collect(&mut found);
+    }
+    found.sort();
+    found.dedup();
+    let listed = std::fs::read_to_string(here.join("tests/public_module_names.txt")).unwrap();
+    let listed: Vec<String> = listed.lines().map(str::to_owned).collect();
+    let new: Vec<&String> = found.iter().filter(|name| !listed.contains(name)).collect();
+    let gone: Vec<&String> = listed.iter().filter(|name| !found.contains(name)).collect();
+    assert!(new.is_empty() && gone.is_empty(), "not listed: {new:#?}\nno longer there: {gone:#?}");
+    assert_eq!(found, listed, "public_module_names.txt is not sorted");
 }

@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{bitmap, tar};
-use feedline::format::{PackOptions, ReadingOptions};
-use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, ReadAhead, Shuffle, pack};
+use crate::support::{self, FORMATS, RECORDED, all_bytes, bitmap, recorded_options, tar};
+use feedline::format::PackOptions;
+use feedline::{Dataset, Loader, LoaderOptions, ReadAhead, Shuffle, pack};
 use proptest::prelude::*;
-
-/// The same images as a folder, tars and a pack: (what to open, name).
-const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
 
 fn images(count: usize, side: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
@@ -36,23 +33,14 @@ fn open(root: &Path, name: &str) -> Dataset {
 }
 
 fn undecoded(batch_size: u64, shuffle: Shuffle, ahead: ReadAhead) -> LoaderOptions {
-    LoaderOptions::default()
-        .with_batch_size(batch_size)
-        .with_shuffle(shuffle)
-        .with_seed(5)
-        .with_num_workers(2)
-        .with_read_ahead(ahead)
-        .with_decode(DecodeMode::None)
+    support::undecoded(batch_size, shuffle).with_read_ahead(ahead)
 }
 
 type Bytes = Vec<Vec<Vec<u8>>>;
 
 /// Every byte of every column of every batch from a position on.
 fn epoch_from(loader: &Loader, number: u64, first: u64) -> feedline::Result<Bytes> {
-    loader
-        .epoch_from(number, first)?
-        .map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect()))
-        .collect()
+    all_bytes(loader.epoch_from(number, first)?)
 }
 
 #[test]
@@ -82,35 +70,13 @@ fn every_format_gives_the_same_batches_and_reads_them_ahead() {
     }
 }
 
-/// Files that other systems' own writers wrote, below `testdata/formats/`.
-const RECORDED: [&str; 12] = [
-    "litdata/classic",
-    "litdata/zstd-chunk",
-    "mds/small",
-    "mds/zstd",
-    "mds/json",
-    "mds/tsv",
-    "parquet/hub/data/train-*.parquet",
-    "parquet/types-zstd.parquet",
-    "arrow/saved",
-    "arrow/types.arrow",
-    "tfrecord/plain.tfrecord",
-    "tbl/plain.tbl",
-];
-
 #[test]
 fn recorded_files_of_other_systems_read_the_same_ahead() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
     let indexes = tempfile::tempdir().unwrap();
     for name in RECORDED {
-        let reading = ReadingOptions {
-            allow_pickle: true,
-            index_dir: Some(indexes.path().to_owned()),
-            ..ReadingOptions::default()
-        };
-        let options = OpenOptions { reading, ..OpenOptions::default() };
         let uri = recorded.join(name).display().to_string();
-        let dataset = Dataset::open_all(&[uri], &options).unwrap();
+        let dataset = Dataset::open_all(&[uri], &recorded_options(indexes.path())).unwrap();
         let load = |ahead| {
             let loader = Loader::new(dataset.clone(), undecoded(3, Shuffle::Full, ahead)).unwrap();
             epoch_from(&loader, 0, 0).unwrap()

@@ -4,16 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{bitmap, tar};
-use feedline::format::{PackOptions, ReadingOptions};
+use crate::support::{FORMATS, RECORDED, all_bytes, bitmap, recorded_options, tar, undecoded};
+use feedline::format::PackOptions;
 use feedline::source::{DiskCache, Storage};
-use feedline::{Dataset, DecodeMode, Loader, LoaderOptions, OpenOptions, Shuffle, pack};
+use feedline::{Dataset, Loader, OpenOptions, Shuffle, pack};
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
 
 const HELPER: &str = "FEEDLINE_CACHE_HELPER";
-
-/// The same images as every format that can be written here, below `bucket/`: (what to open, name).
-const FORMATS: [(&str, &str); 3] = [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
 
 fn storage(endpoint: &str, more: &[(&str, &str)]) -> Storage {
     let given = [("key", ACCESS_KEY), ("secret", SECRET_KEY), ("endpoint_url", endpoint)];
@@ -31,19 +28,19 @@ fn bucket(count: usize, side: u32) -> tempfile::TempDir {
     let bucket = root.path().join("bucket");
     let mut samples = Vec::new();
     for number in 0..count {
-        let picture = bitmap(side + number as u32 % 5, number as u64);
+        let image = bitmap(side + number as u32 % 5, number as u64);
         let path = bucket.join(format!("photos/c{}/{number:04}.bmp", number % 3));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, &picture).unwrap();
-        samples.push((format!("{number:04}"), picture, number % 3));
+        std::fs::write(path, &image).unwrap();
+        samples.push((format!("{number:04}"), image, number % 3));
     }
     std::fs::create_dir_all(bucket.join("shards")).unwrap();
     for (number, shard) in samples.chunks(count.div_ceil(3)).enumerate() {
         let members: Vec<(String, Vec<u8>)> = shard
             .iter()
-            .flat_map(|(key, picture, label)| {
+            .flat_map(|(key, image, label)| {
                 [
-                    (format!("{key}.bmp"), picture.clone()),
+                    (format!("{key}.bmp"), image.clone()),
                     (format!("{key}.cls"), label.to_string().into_bytes()),
                 ]
             })
@@ -56,21 +53,9 @@ fn bucket(count: usize, side: u32) -> tempfile::TempDir {
     root
 }
 
-fn undecoded(batch_size: u64, shuffle: Shuffle) -> LoaderOptions {
-    LoaderOptions::default()
-        .with_batch_size(batch_size)
-        .with_shuffle(shuffle)
-        .with_seed(5)
-        .with_num_workers(2)
-        .with_decode(DecodeMode::None)
-}
-
 /// Every byte of every column of every batch of an epoch.
 fn epoch(loader: &Loader, number: u64) -> feedline::Result<Vec<Vec<Vec<u8>>>> {
-    loader
-        .epoch(number)?
-        .map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect()))
-        .collect()
+    all_bytes(loader.epoch(number)?)
 }
 
 #[test]
@@ -100,22 +85,6 @@ fn bytes_and_order_from_s3_equal_the_local_ones_in_every_format() {
     assert!(DiskCache::open(cache.path()).unwrap().verify().unwrap().damaged.is_empty());
 }
 
-/// Files that other systems' own writers wrote, below `testdata/formats/`.
-const RECORDED: [&str; 12] = [
-    "litdata/classic",
-    "litdata/zstd-chunk",
-    "mds/small",
-    "mds/zstd",
-    "mds/json",
-    "mds/tsv",
-    "parquet/hub/data/train-*.parquet",
-    "parquet/types-zstd.parquet",
-    "arrow/saved",
-    "arrow/types.arrow",
-    "tfrecord/plain.tfrecord",
-    "tbl/plain.tbl",
-];
-
 fn copy(from: &Path, to: &Path) {
     if !from.is_dir() {
         std::fs::copy(from, to).unwrap();
@@ -136,12 +105,7 @@ fn recorded_files_of_other_systems_read_the_same_from_s3() {
     let server = Server::s3(root.path());
     let indexes = tempfile::tempdir().unwrap();
     for name in RECORDED {
-        let reading = ReadingOptions {
-            allow_pickle: true,
-            index_dir: Some(indexes.path().to_owned()),
-            ..ReadingOptions::default()
-        };
-        let options = OpenOptions { reading, ..OpenOptions::default() };
+        let options = recorded_options(indexes.path());
         let remote_options = OpenOptions { storage: storage(&server.url(), &[]), ..options.clone() };
         let local = root.path().join("bucket").join(name).display().to_string();
         let local = Dataset::open_all(&[local], &options).unwrap();

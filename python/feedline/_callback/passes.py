@@ -265,7 +265,7 @@ class _Rows(Item):
     def _join(self) -> Made:
         kept = [row for row, result in enumerate(self.results) if result is not None]
         failures, self.failures = sorted(self.failures, key=lambda failure: failure[0]), []
-        self.core.book(len(self.rows), kept, failures)
+        self.core.record(len(self.rows), kept, failures)
         made = self.made
         results = [self.results[row] for row in kept]
         if failures:

@@ -25,7 +25,7 @@ def encoded(number, kind, **how):
 
 
 def sample(number):
-    """Everything but pictures."""
+    """Everything but images."""
     return {
         "integer": [number * 3 - 4, -(2**40) + number, 2**62][number % 3],
         "number": [number / 4 - 0.5, 1e-300, -3.5e100][number % 3],

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
-use crate::source::{check_wanted, given_up, with_flag};
+use crate::source::{cancel_flag, check_wanted, with_flag};
 
 /// At least this many threads, even on fewer cores: a bucket answers slowly, but many requests at once.
 const MIN_THREADS: usize = 8;
@@ -24,7 +24,7 @@ pub(super) fn collect<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> +
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.max(MIN_THREADS).min(count);
-    let flag = given_up();
+    let flag = cancel_flag();
     std::thread::scope(|scope| {
         for number in 1..threads {
             // If a thread cannot be started, the others do its work.

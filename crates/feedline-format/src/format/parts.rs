@@ -9,7 +9,7 @@ use super::Format;
 use crate::error::{Error, Result};
 use crate::field::Carrier;
 use crate::sample::{FieldSet, Kind, SampleBuffer};
-use crate::source::{given_up, with_flag};
+use crate::source::{cancel_flag, with_flag};
 
 /// Receives the progress of packing or verifying.
 pub trait Progress: Sync {
@@ -71,7 +71,7 @@ pub(crate) fn run_parts(parts: u64, workers: usize, work: impl Fn(u64) -> Result
             }
         }
     };
-    let flag = given_up();
+    let flag = cancel_flag();
     std::thread::scope(|scope| {
         for number in 1..workers.min(parts as usize) {
             // If a thread cannot be started, the others do its work.

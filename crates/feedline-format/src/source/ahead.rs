@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::local::version;
+use super::spare_buffers::SpareBuffers;
 use super::{Seen, Ticket, add_wait, check_wanted};
 use crate::error::Result;
 
@@ -69,7 +70,7 @@ pub(super) struct Stage {
     /// Number of ranges. While it is 0, readers look no further.
     count: AtomicUsize,
     ranges: Mutex<Ranges>,
-    spare: Mutex<Spare>,
+    spare: Mutex<SpareBuffers<Vec<u8>, MOST_SPARE>>,
     open: Mutex<VecDeque<(String, Arc<OpenFile>)>>,
 }
 
@@ -110,68 +111,21 @@ struct Buffer {
     home: Arc<Stage>,
 }
 
-/// Buffers of freed ranges. New memory costs a page fault for every 4 KiB.
-#[derive(Debug, Default)]
-struct Spare {
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
-    /// Bytes of all buffers in use, and their maximum so far: used and spare buffers together never exceed it.
-    used: usize,
-    most_used: usize,
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rounds up to sizes at most an eighth apart, so that the next range can reuse a buffer.
-fn capacity_for(length: usize) -> usize {
-    let step = (length.next_power_of_two() / 16).max(4096);
-    length.next_multiple_of(step)
-}
-
-impl Spare {
-    /// Memory for `length` bytes; `None` if the system has none.
-    fn take(&mut self, length: usize) -> Option<Vec<u8>> {
-        let capacity = capacity_for(length);
-        let found = self.buffers.iter().rposition(|buffer| buffer.len() == capacity);
-        let buffer = if let Some(at) = found {
-            self.bytes -= capacity;
-            self.buffers.swap_remove(at)
-        } else {
-            let mut fresh = Vec::new();
-            fresh.try_reserve_exact(capacity).ok()?;
-            fresh.resize(capacity, 0);
-            fresh
-        };
-        self.used += capacity;
-        self.most_used = self.most_used.max(self.used);
-        self.shrink();
-        Some(buffer)
-    }
-
-    fn put(&mut self, buffer: Vec<u8>) {
-        self.used -= buffer.len();
-        self.bytes += buffer.len();
-        self.buffers.push(buffer);
-        self.shrink();
-    }
-
-    /// Frees the oldest spare buffers until the limits hold.
-    fn shrink(&mut self) {
-        let most = (self.most_used - self.used).min(MOST_SPARE);
-        let mut gone = 0;
-        while self.bytes > most {
-            self.bytes -= self.buffers[gone].len();
-            gone += 1;
-        }
-        self.buffers.drain(..gone);
-    }
+/// Memory of `capacity` bytes; `None` if the system has none.
+fn zeros(capacity: usize) -> Option<Vec<u8>> {
+    let mut fresh = Vec::new();
+    fresh.try_reserve_exact(capacity).ok()?;
+    fresh.resize(capacity, 0);
+    Some(fresh)
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        lock(&self.home.spare).put(std::mem::take(&mut self.memory));
+        lock(&self.home.spare).put(self.length, Some(std::mem::take(&mut self.memory)));
     }
 }
 
@@ -244,7 +198,7 @@ impl Stage {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let length = (range.end - range.start) as usize;
-        let memory = lock(&self.spare).take(length).ok_or(io::ErrorKind::OutOfMemory)?;
+        let memory = lock(&self.spare).take(length, zeros).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut buffer = Buffer { memory, length, home: self.clone() };
         opened.file.read_exact_at(&mut buffer.memory[..length], range.start)?;
         Ok((Arc::new(buffer), opened.identity))

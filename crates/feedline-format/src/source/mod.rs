@@ -20,6 +20,7 @@ pub(crate) mod private;
 #[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
 mod remote;
 mod sink;
+mod spare_buffers;
 mod traffic;
 mod uri;
 mod wanted;
@@ -56,7 +57,7 @@ pub use uri::{Target, resolve};
 pub use uri::{absolute, pieces, split_joined};
 pub use wanted::check_wanted;
 pub use wanted::while_wanted;
-pub(crate) use wanted::{given_up, with_flag};
+pub(crate) use wanted::{cancel_flag, with_flag};
 
 /// How to reach remote data, and where to cache them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

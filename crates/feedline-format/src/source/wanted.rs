@@ -7,25 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
 thread_local! {
-    static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    static CANCEL_FLAG: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`. Soon after `given_up` is set, its reads of remote sources and its long scans end with an error.
+/// Runs `work`. Soon after `cancelled` is set, its reads of remote sources and its long scans end with an error.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
-/// let given_up = Arc::new(AtomicBool::new(false));
+/// let cancelled = Arc::new(AtomicBool::new(false));
 /// use feedline_format::source::{Storage, resolve, while_wanted};
-/// let found = while_wanted(&given_up, || resolve(&["/no/such/*.tar".to_owned()], &Storage::default()));
+/// let found = while_wanted(&cancelled, || resolve(&["/no/such/*.tar".to_owned()], &Storage::default()));
 /// assert!(found.is_err());
 /// ```
-pub fn while_wanted<T>(given_up: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
-    with_flag(Some(given_up.clone()), work)
+pub fn while_wanted<T>(cancelled: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    with_flag(Some(cancelled.clone()), work)
 }
 
-/// Runs `work` on this thread on behalf of another thread, whose [`given_up`] flag is passed in.
+/// Runs `work` on this thread on behalf of another thread, whose [`cancel_flag`] is passed in.
 pub(crate) fn with_flag<T>(flag: Option<Arc<AtomicBool>>, work: impl FnOnce() -> T) -> T {
-    let _before = RestoreFlag(GIVEN_UP.replace(flag));
+    let _before = RestoreFlag(CANCEL_FLAG.replace(flag));
     work()
 }
 
@@ -34,23 +34,23 @@ struct RestoreFlag(Option<Arc<AtomicBool>>);
 
 impl Drop for RestoreFlag {
     fn drop(&mut self) {
-        GIVEN_UP.set(self.0.take());
+        CANCEL_FLAG.set(self.0.take());
     }
 }
 
 /// This thread's cancel flag, if it has one.
-pub(crate) fn given_up() -> Option<Arc<AtomicBool>> {
-    GIVEN_UP.with_borrow(Clone::clone)
+pub(crate) fn cancel_flag() -> Option<Arc<AtomicBool>> {
+    CANCEL_FLAG.with_borrow(Clone::clone)
 }
 
 /// Whether this thread's work was cancelled.
-pub(super) fn is_given_up() -> bool {
-    GIVEN_UP.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
+pub(super) fn is_cancelled() -> bool {
+    CANCEL_FLAG.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
 }
 
 /// Returns an error once this thread's work is cancelled; for long loops.
 pub fn check_wanted() -> Result<()> {
-    if is_given_up() { Err(Error::Closed("cancelled before the end".to_owned())) } else { Ok(()) }
+    if is_cancelled() { Err(Error::Closed("cancelled before the end".to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
         assert!(check_wanted().is_ok());
         while_wanted(&flag, || {
             assert!(check_wanted().is_err());
-            let here = given_up();
+            let here = cancel_flag();
             std::thread::scope(|scope| {
                 scope.spawn(|| assert!(check_wanted().is_ok()));
                 scope.spawn(|| with_flag(here, || assert!(check_wanted().is_err())));

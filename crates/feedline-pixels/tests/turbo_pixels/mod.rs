@@ -1,14 +1,14 @@
 //! Pixels of libjpeg-turbo and of our decoder, side by side.
 
 use feedline_pixels::jpeg::{Decoder, Path, Scale};
-use feedline_pixels::{ImageMut, PixelLayout, Region, Result, Size, turbo};
+use feedline_pixels::{ImageMut, PixelLayout, Region, Result, Size, dct, turbo};
 
 pub(crate) const LIMIT: u64 = 1 << 24;
 pub(crate) const SCALES: [(Scale, u8); 4] =
     [(Scale::Full, 8), (Scale::Half, 4), (Scale::Quarter, 2), (Scale::Eighth, 1)];
 
 /// An image with smooth parts, edges and noise, so that every kind of block occurs.
-pub(crate) fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
+pub(crate) fn image(size: Size, channels: u8, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut pixels = Vec::new();
     for y in 0..size.height {
@@ -23,6 +23,17 @@ pub(crate) fn picture(size: Size, channels: u8, seed: u64) -> Vec<u8> {
         }
     }
     pixels
+}
+
+/// An image of noise, or for every third seed a smooth one.
+pub(crate) fn noise(size: Size, channels: u8, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let smooth = seed.is_multiple_of(3);
+    (0..size.area() * u64::from(channels)).map(|i| if smooth { (i / 40) as u8 } else { next() }).collect()
 }
 
 pub(crate) fn by_turbo(bytes: &[u8], region: Region, scale: u8, layout: PixelLayout) -> Result<Vec<u8>> {
@@ -46,6 +57,20 @@ pub(crate) fn by_us(
     let mut out = ImageMut::new(&mut pixels, region.size(), stride, layout)?;
     let path = decoder.decode_into(bytes, index, region, scale, &mut out)?;
     Ok((pixels, path))
+}
+
+/// The pixels of an image that is stored as `dct` or `compact`.
+pub(crate) fn stored_pixels(
+    decoder: &mut dct::Decoder,
+    bytes: &[u8],
+    region: Region,
+    scale: Scale,
+) -> Result<Vec<u8>> {
+    let stride = region.width as usize * 3;
+    let mut pixels = vec![0; stride * region.height as usize];
+    let mut out = ImageMut::new(&mut pixels, region.size(), stride, PixelLayout::Rgb)?;
+    decoder.decode_into(bytes, region, scale, &mut out)?;
+    Ok(pixels)
 }
 
 pub(crate) fn region_of(size: Size, fractions: [u16; 4]) -> Region {

@@ -1,6 +1,6 @@
 //! Windows of array fields: cut out of the stored array and written into their column.
 
-use super::workers::{EpochRun, copy_free, missing};
+use super::workers::{EpochRun, copy_unplanned, missing};
 use crate::batch::{RowMut, Shape};
 use crate::error::{Error, Result, Stage};
 use crate::sample::{SampleBuffer, Value};
@@ -61,8 +61,8 @@ pub(super) fn put(
     }
     let count = starts.len() as u64;
     let full = if window.is_one() { size } else { [&[count], &size[..]].concat() };
-    run.book(row, all);
-    copy_free(&out, row, column)?;
+    run.reserve(row, all);
+    copy_unplanned(&out, row, column)?;
     *row.ragged(column).1 = Shape::new(&full);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use feedline_audio::{Clip, Info, Mel, Reader, Resampler};
 
-use super::workers::{EpochRun, copy_free, missing};
+use super::workers::{EpochRun, copy_unplanned, missing};
 use crate::batch::{RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
@@ -103,7 +103,7 @@ fn step(transform: &Transform) -> Option<Result<Step, String>> {
 }
 
 /// What is known of a clip before it is read.
-struct Known {
+struct ClipFacts {
     rate: Option<u32>,
     channels: Option<u64>,
     seconds: Option<f64>,
@@ -129,22 +129,22 @@ impl AudioPlan {
             steps.push(step.map_err(named)?);
         }
         let mut plan = AudioPlan { field, steps, shape: None, rate: None, channels: None };
-        plan.settle(dataset, &refuse)?;
+        plan.find_shape(dataset, &refuse)?;
         Ok(plan)
     }
 
     /// Walks through the list to find the result's shape, first without looking at a sample.
-    fn settle(&mut self, dataset: &Dataset, refuse: &dyn Fn(String) -> Error) -> Result<()> {
-        let mut known = self.walk(None).map_err(refuse)?;
-        let open = known.rate.is_none() && known.seconds.is_some() || known.channels.is_none();
-        if open && known.seconds.is_some() && !dataset.is_empty() {
+    fn find_shape(&mut self, dataset: &Dataset, refuse: &dyn Fn(String) -> Error) -> Result<()> {
+        let mut facts = self.walk_steps(None).map_err(refuse)?;
+        let open = facts.rate.is_none() && facts.seconds.is_some() || facts.channels.is_none();
+        if open && facts.seconds.is_some() && !dataset.is_empty() {
             let first = first_info(dataset, self.field)?;
-            self.rate = known.rate.is_none().then_some(first.rate);
-            self.channels = known.channels.is_none().then_some(first.channels);
-            known = self.walk(Some(first)).map_err(refuse)?;
+            self.rate = facts.rate.is_none().then_some(first.rate);
+            self.channels = facts.channels.is_none().then_some(first.channels);
+            facts = self.walk_steps(Some(first)).map_err(refuse)?;
         }
-        let frames = known.rate.zip(known.seconds).map(|(rate, seconds)| frames(seconds, rate) as u64);
-        self.shape = match (known.channels, frames, known.spectrogram) {
+        let frames = facts.rate.zip(facts.seconds).map(|(rate, seconds)| frames(seconds, rate) as u64);
+        self.shape = match (facts.channels, frames, facts.spectrogram) {
             (Some(channels), Some(frames), None) => Some(vec![channels, frames]),
             (Some(channels), _, Some((mels, Some(windows)))) => Some(vec![channels, mels, windows]),
             _ => None,
@@ -152,8 +152,8 @@ impl AudioPlan {
         Ok(())
     }
 
-    fn walk(&self, first: Option<Info>) -> Result<Known, String> {
-        let mut known = Known {
+    fn walk_steps(&self, first: Option<Info>) -> Result<ClipFacts, String> {
+        let mut facts = ClipFacts {
             rate: first.map(|info| info.rate),
             channels: first.map(|info| info.channels as u64),
             seconds: None,
@@ -161,24 +161,24 @@ impl AudioPlan {
         };
         for step in &self.steps {
             let wave = !matches!(step, Step::Decibels(_) | Step::Bands(_) | Step::Times(_));
-            if known.spectrogram.is_some() && wave {
+            if facts.spectrogram.is_some() && wave {
                 return Err("only AmplitudeToDB and masks may follow MelSpectrogram".to_owned());
             }
             match step {
-                Step::Window(window) => known.seconds = Some(window.seconds),
-                Step::Resample(resample) => known.rate = Some(resample.hz),
-                Step::Mono => known.channels = Some(1),
+                Step::Window(window) => facts.seconds = Some(window.seconds),
+                Step::Resample(resample) => facts.rate = Some(resample.hz),
+                Step::Mono => facts.channels = Some(1),
                 Step::Mel(mel) => {
                     let rate = mel.options().rate;
-                    if known.rate.is_some_and(|known| known != rate) {
-                        let found = known.rate.unwrap_or(0);
+                    if facts.rate.is_some_and(|known| known != rate) {
+                        let found = facts.rate.unwrap_or(0);
                         return Err(format!("MelSpectrogram is for {rate} Hz, but waves have {found}"));
                     }
-                    known.rate = Some(rate);
-                    let windows = known.seconds.map(|seconds| mel.windows(frames(seconds, rate)) as u64);
-                    known.spectrogram = Some((mel.options().n_mels as u64, windows));
+                    facts.rate = Some(rate);
+                    let windows = facts.seconds.map(|seconds| mel.windows(frames(seconds, rate)) as u64);
+                    facts.spectrogram = Some((mel.options().n_mels as u64, windows));
                 }
-                Step::Bands(_) | Step::Times(_) if known.spectrogram.is_none() => {
+                Step::Bands(_) | Step::Times(_) if facts.spectrogram.is_none() => {
                     return Err("masks are for spectrograms: put MelSpectrogram before them".to_owned());
                 }
                 Step::Gain(_)
@@ -189,7 +189,7 @@ impl AudioPlan {
                 | Step::Times(_) => {}
             }
         }
-        Ok(known)
+        Ok(facts)
     }
 
     /// The result's shape, if it is the same for every sample.
@@ -241,9 +241,9 @@ impl AudioRunner {
         let floats = &wave.clip.data;
         let Some(expected) = &plan.shape else {
             let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
-            run.book(row, bytes.len());
+            run.reserve(row, bytes.len());
             *row.ragged(column).1 = Shape::new(&shape);
-            return copy_free(&bytes, row, column);
+            return copy_unplanned(&bytes, row, column);
         };
         if *expected != shape {
             let reason = format!("its shape is {shape:?}, but the batch's is {expected:?}");
@@ -297,8 +297,8 @@ impl AudioRunner {
     fn resample(&mut self, wave: &mut Wave, op: Resample) -> Result<(), feedline_audio::Error> {
         let (from, options) = (wave.clip.rate, op.options());
         if from != op.hz {
-            let known = self.resamplers.iter().position(|known| known.fits(from, op.hz, options));
-            let at = if let Some(at) = known {
+            let found = self.resamplers.iter().position(|made| made.fits(from, op.hz, options));
+            let at = if let Some(at) = found {
                 at
             } else {
                 if self.resamplers.len() == KEPT {

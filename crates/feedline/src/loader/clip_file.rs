@@ -84,8 +84,13 @@ impl ClipFile {
         Ok((index, read))
     }
 
+    /// Whether its index is stored: beside it, or in the store.
+    pub(super) fn has_index(&self, store: &Checkpoints) -> bool {
+        self.beside.is_some() || self.stored(Some(store)).is_some()
+    }
+
     /// The index that the store has.
-    pub(super) fn stored(&self, store: Option<&Checkpoints>) -> Option<Index> {
+    fn stored(&self, store: Option<&Checkpoints>) -> Option<Index> {
         let mut bytes = Vec::new();
         let found = store.is_some_and(|store| self.key.is_some_and(|key| store.find(key, &mut bytes)));
         if found { Index::from_bytes(&bytes, self.size()).ok() } else { None }

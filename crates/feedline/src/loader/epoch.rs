@@ -8,7 +8,7 @@ use super::faults;
 use super::stats::Delivery;
 use super::worker_threads::WorkerThreads;
 use super::workers::EpochRun;
-use super::{Course, Means, Prefetch, Ring, Running, Shared};
+use super::{Prefetch, PrefetchData, PrefetchLimits, Ring, Running, Shared};
 use crate::batch::{Batch, Budget, Sealed, Take};
 use crate::error::{Error, Result};
 use crate::order::{Batches, Identity, Order, State};
@@ -60,7 +60,7 @@ impl Shared {
         }
         count(self, sealed);
         let limits = faults::Limits::new(self.plan.options.max_errors, self.dataset.len());
-        state.faults.book(sealed, limits, policy)
+        state.faults.record(sealed, limits, policy)
     }
 }
 
@@ -118,17 +118,17 @@ impl Epoch {
         self.run.batches.first + self.received * self.run.batches.global_size()
     }
 
-    /// The next batch, if it is ready within `patience`. Under `on_error="raise"`, a batch with a bad sample is an
+    /// The next batch, if it is ready within `timeout`. Under `on_error="raise"`, a batch with a bad sample is an
     /// error; the next call returns the batch after it. A storage failure is an error whatever `on_error` says; the
     /// batch is not lost, the next call retries it.
-    pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Next> {
         self.shared.check_process()?;
         if self.interrupted {
             self.begin_anew()?;
         }
         // Whoever asks in short turns, to hear Ctrl-C in between, has waited since the first.
         let asked = *self.asked.get_or_insert_with(Instant::now);
-        match self.run.ring.take(Some(patience)) {
+        match self.run.ring.take(Some(timeout)) {
             Take::NotYet => Ok(Next::NotYet),
             Take::End => {
                 let ended = self.end();
@@ -166,12 +166,12 @@ impl Epoch {
 
     /// The next batch; waits at most the loader's `timeout`.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let patience = self.shared.plan.options.timeout_duration();
+        let timeout = self.shared.plan.options.timeout_duration();
         loop {
-            match self.next_within(patience.unwrap_or(Duration::from_secs(3600)))? {
+            match self.next_within(timeout.unwrap_or(Duration::from_secs(3600)))? {
                 Next::Batch(batch) => return Ok(Some(batch)),
                 Next::End => return Ok(None),
-                Next::NotYet if patience.is_none() => {}
+                Next::NotYet if timeout.is_none() => {}
                 Next::NotYet => return Err(self.timed_out()),
             }
         }
@@ -290,15 +290,16 @@ fn start_run(
     let threads = shared.threads()?;
     // Batches with fewer rows leave some of these unused: see `Worker::fly`.
     let (largest, count) = (batches.largest(), batches.count());
-    let given_up: Arc<AtomicBool> = Arc::default();
-    let course = Course {
+    let cancelled: Arc<AtomicBool> = Arc::default();
+    let data = PrefetchData {
         dataset: shared.dataset.clone(),
         fields: plan.stored_fields(),
         order: order.clone(),
         batches: batches.clone(),
-        given_up: given_up.clone(),
+        cancelled: cancelled.clone(),
     };
-    let means = Means { bytes: plan.ahead_bytes(), workers: setting.threads, switch: shared.ahead.clone() };
+    let limits =
+        PrefetchLimits { bytes: plan.ahead_bytes(), workers: setting.threads, switch: shared.ahead.clone() };
     let run = Arc::new(EpochRun {
         dataset: shared.dataset.clone(),
         plan: plan.clone(),
@@ -308,9 +309,9 @@ fn start_run(
         order,
         batches,
         epoch,
-        ahead: Prefetch::start(course, means),
+        ahead: Prefetch::start(data, limits),
         checkpoints: shared.checkpoints.clone(),
-        given_up,
+        cancelled,
         loader_begun: shared.totals.begun,
     });
     let threads = Arc::new(Mutex::new(Some(threads)));

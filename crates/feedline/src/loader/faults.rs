@@ -101,7 +101,7 @@ impl Faults {
     }
 
     /// Records a batch's failures; an error if there are too many, or if a bad sample found no substitute.
-    pub(super) fn book(&mut self, sealed: &Sealed, limits: Limits, policy: OnError) -> Result<()> {
+    pub(super) fn record(&mut self, sealed: &Sealed, limits: Limits, policy: OnError) -> Result<()> {
         let mut longest = 0;
         let mut failures = sealed.failures.iter().peekable();
         for row in 0..sealed.rows {
@@ -162,11 +162,11 @@ mod tests {
         let mut faults = Faults::default();
         let limits = Limits::new(Some(2), 1000);
         for _ in 0..50 {
-            faults.book(&sealed(4, &[(0, 7), (2, 9)], &[0, 2]), limits, OnError::Skip).unwrap();
+            faults.record(&sealed(4, &[(0, 7), (2, 9)], &[0, 2]), limits, OnError::Skip).unwrap();
         }
         assert_eq!(faults.errors().len(), 2);
         let message =
-            faults.book(&sealed(4, &[(3, 8)], &[3]), limits, OnError::Skip).unwrap_err().to_string();
+            faults.record(&sealed(4, &[(3, 8)], &[3]), limits, OnError::Skip).unwrap_err().to_string();
         assert!(message.starts_with("3 bad samples are more than 2"), "{message}");
     }
 
@@ -175,13 +175,13 @@ mod tests {
         let batches: Vec<Sealed> = (0..12).map(|n| sealed(2, &[(1, n % 9)], &[1])).collect();
         let limits = Limits::new(Some(6), 1000);
         let gives_up = |faults: &mut Faults, from: usize| {
-            (from..12).find(|n| faults.book(&batches[*n], limits, OnError::Skip).is_err())
+            (from..12).find(|n| faults.record(&batches[*n], limits, OnError::Skip).is_err())
         };
         let whole = gives_up(&mut Faults::default(), 0);
         assert_eq!(whole, Some(6));
         for stop in 0..6 {
             let mut before = Faults::default();
-            batches[..stop].iter().for_each(|b| before.book(b, limits, OnError::Skip).unwrap());
+            batches[..stop].iter().for_each(|b| before.record(b, limits, OnError::Skip).unwrap());
             let mut after = Faults::default();
             after.restore(&before.to_state());
             assert_eq!(gives_up(&mut after, stop), whole);
@@ -194,10 +194,10 @@ mod tests {
         let rows: Vec<(usize, u64)> = (0..101).map(|n| (n, n as u64)).collect();
         let lost: Vec<usize> = (0..101).collect();
         let mut faults = Faults::default();
-        assert!(faults.book(&sealed(101, &rows, &lost), limits, OnError::Skip).is_err());
+        assert!(faults.record(&sealed(101, &rows, &lost), limits, OnError::Skip).is_err());
         let mut faults = Faults::default();
-        faults.book(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
-        faults.book(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
+        faults.record(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
+        faults.record(&sealed(101, &rows[..100], &lost[..100]), limits, OnError::Skip).unwrap();
         assert_eq!(faults.to_state().in_a_row.len(), 0);
     }
 
@@ -205,10 +205,10 @@ mod tests {
     fn a_row_that_nobody_fills_is_named() {
         let limits = Limits::new(None, 1000);
         let alone = sealed(2, &[(1, 5)], &[1]);
-        let message = Faults::default().book(&alone, limits, OnError::Replace).unwrap_err().to_string();
+        let message = Faults::default().record(&alone, limits, OnError::Replace).unwrap_err().to_string();
         assert!(message.starts_with("sample 5 is bad and the order has no other sample"), "{message}");
         let tried = sealed(2, &[(1, 5), (1, 6), (1, 8)], &[1]);
-        let message = Faults::default().book(&tried, limits, OnError::Replace).unwrap_err().to_string();
+        let message = Faults::default().record(&tried, limits, OnError::Replace).unwrap_err().to_string();
         assert!(message.starts_with("sample 5 is bad and so are all 2 substitutes"), "{message}");
         assert!(message.contains("sample 8"), "{message}");
     }

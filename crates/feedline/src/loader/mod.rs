@@ -33,14 +33,14 @@ use crate::dataset::{Checkpoints, Dataset};
 use crate::error::{Error, Result};
 use crate::field::Kind;
 use crate::order::{BadSamples, Batches, Identity, Order, State};
-use crate::read::{Course, Means, Prefetch, Switch};
+use crate::read::{Prefetch, PrefetchData, PrefetchLimits, Switch};
 use crate::source::{Source, Traffic};
 use crate::spec::{DecodeMode, LoaderOptions, OnError};
 use faults::Faults;
 use plan::Plan;
-use stats::{Known, Totals};
-use tune::{Limits, Seen, Setting};
-use worker_threads::{Leaving, WorkerThreads};
+use stats::{LoaderFacts, Totals};
+use tune::{Limits, Measured, Setting};
+use worker_threads::{EndingThreads, WorkerThreads};
 use workers::EpochRun;
 
 pub use crate::read::{StorageProbe, probe_storage};
@@ -85,22 +85,22 @@ struct Shared {
     totals: Totals,
     /// Whether local data are read ahead.
     ahead: Arc<Switch>,
-    state: Mutex<Crews>,
+    state: Mutex<LoaderState>,
     process: u32,
 }
 
 #[derive(Debug, Default)]
-struct Crews {
+struct LoaderState {
     /// Sets of threads without work.
     idle: Vec<WorkerThreads>,
     /// Running epochs, to be stopped by `close`.
     running: Vec<Running>,
     /// Threads that are ending and were still alive at the last check.
-    leaving: Vec<Leaving>,
+    ending: Vec<EndingThreads>,
     faults: Faults,
     closed: bool,
     /// Threads and read-ahead chosen by `auto_tune`, and the measurements at that time.
-    tuned: Option<(Setting, Seen)>,
+    tuned: Option<(Setting, Measured)>,
 }
 
 /// A running epoch as `close` sees it.
@@ -297,16 +297,16 @@ impl Loader {
         self.close_within(CLOSE_WITHIN)
     }
 
-    /// Like [`close`](Self::close), but waits at most `patience` for the threads; call it again to wait for the rest.
-    pub fn close_within(&self, patience: Duration) -> usize {
+    /// Like [`close`](Self::close), but waits at most `timeout` for the threads; call it again to wait for the rest.
+    pub fn close_within(&self, timeout: Duration) -> usize {
         if self.shared.process != std::process::id() {
             return 0;
         }
-        let mut leaving = self.shared.stop_all();
-        let deadline = Instant::now() + patience.min(LONGEST_WAIT);
-        leaving.retain_mut(|threads| threads.wait_until(deadline) > 0);
-        let left = leaving.iter().map(Leaving::len).sum();
-        self.shared.state().leaving.extend(leaving);
+        let mut ending = self.shared.stop_all();
+        let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
+        ending.retain_mut(|threads| threads.wait_until(deadline) > 0);
+        let left = ending.iter().map(EndingThreads::len).sum();
+        self.shared.state().ending.extend(ending);
         left
     }
 }
@@ -340,7 +340,7 @@ impl Shared {
         let batches = self.plan.whole_epoch(0);
         let Setting { threads, depth } = self.setting();
         let (storage, warnings) = self.storage();
-        self.totals.sum(Known {
+        self.totals.sum(LoaderFacts {
             threads,
             depth,
             pool: self.pool.stats(),
@@ -398,7 +398,7 @@ impl Shared {
         (all, sources.iter().flat_map(|source| source.warnings()).collect())
     }
 
-    fn state(&self) -> MutexGuard<'_, Crews> {
+    fn state(&self) -> MutexGuard<'_, LoaderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -425,28 +425,28 @@ impl Shared {
         if !self.plan.options.auto_tune {
             return now;
         }
-        let seen = self.totals.seen();
+        let measured = self.totals.measured();
         let limits = Limits { cores: usable_cores(), depth: self.plan.most_depth() };
         let mut state = self.state();
-        let before = state.tuned.map_or_else(Seen::default, |(_, seen)| seen);
-        let next = tune::next(now, seen.since(before), limits);
+        let before = state.tuned.map_or_else(Measured::default, |(_, measured)| measured);
+        let next = tune::next(now, measured.since(before), limits);
         if next.threads != now.threads {
             // The idle threads belong to the old setting and have no work.
             drop(std::mem::take(&mut state.idle));
         }
-        state.tuned = Some((next, seen));
+        state.tuned = Some((next, measured));
         next
     }
 
     /// Closes all epochs and ends all threads.
-    fn stop_all(&self) -> Vec<Leaving> {
+    fn stop_all(&self) -> Vec<EndingThreads> {
         let mut state = self.state();
         state.closed = true;
         let running = std::mem::take(&mut state.running);
         let idle = std::mem::take(&mut state.idle);
-        let mut leaving = std::mem::take(&mut state.leaving);
+        let mut ending = std::mem::take(&mut state.ending);
         drop(state);
-        leaving.extend(idle.into_iter().map(WorkerThreads::retire));
+        ending.extend(idle.into_iter().map(WorkerThreads::retire));
         for epoch in running {
             if let Some(run) = epoch.run.upgrade() {
                 run.close();
@@ -454,9 +454,9 @@ impl Shared {
             let threads = epoch.threads.upgrade();
             let threads =
                 threads.and_then(|threads| threads.lock().unwrap_or_else(PoisonError::into_inner).take());
-            leaving.extend(threads.map(WorkerThreads::retire));
+            ending.extend(threads.map(WorkerThreads::retire));
         }
-        leaving
+        ending
     }
 
     /// Idle threads, or new ones. A set with a stuck thread is dropped: that thread would never start.
@@ -468,13 +468,13 @@ impl Shared {
                 return Err(Error::Closed("the loader is closed".to_owned()));
             }
             state.running.retain(|epoch| epoch.run.strong_count() > 0);
-            state.leaving.retain_mut(|threads| threads.wait_until(Instant::now()) > 0);
+            state.ending.retain_mut(|threads| threads.wait_until(Instant::now()) > 0);
             let idle = state.idle.pop();
             drop(state);
             match idle {
                 None => return WorkerThreads::new(threads, self.plan.options.max_pixels, &self.totals),
                 Some(threads) if threads.is_free_within(FREE_WITHIN) => return Ok(threads),
-                Some(stuck) => self.state().leaving.push(stuck.retire()),
+                Some(stuck) => self.state().ending.push(stuck.retire()),
             }
         }
     }
@@ -488,9 +488,9 @@ impl Shared {
             return;
         }
         drop(state);
-        let mut leaving = threads.retire();
-        if leaving.wait_until(Instant::now() + DROP_WITHIN) > 0 {
-            self.state().leaving.push(leaving);
+        let mut ending = threads.retire();
+        if ending.wait_until(Instant::now() + DROP_WITHIN) > 0 {
+            self.state().ending.push(ending);
         }
     }
 

@@ -25,7 +25,7 @@ const WORTH_INDEXING: usize = 8 << 10;
 /// The store for the images that `plan` decodes, if it may have any.
 pub(super) fn store(dataset: &Dataset, plan: &Plan) -> Option<Checkpoints> {
     let in_parts = plan.video.iter().any(|video| video.in_parts);
-    let decodes = in_parts || plan.pictures.iter().any(|views| views.values.is_none());
+    let decodes = in_parts || plan.image_fields.iter().any(|views| views.values.is_none());
     (plan.options.index != IndexMode::Off && decodes).then(|| dataset.checkpoints())
 }
 
@@ -190,9 +190,8 @@ impl Builder<'_> {
     /// Finds the packets of a video.
     fn index_video(&self, sample: u64, field: usize, report: &mut IndexReport) {
         let place = || self.dataset.format().locate(sample);
-        let stored = || matches!(self.dataset.format().stored_index(sample, field), Ok(Some(_)));
         let counted = match ClipFile::open(self.dataset, sample, field) {
-            Ok(Some(file)) if stored() || file.stored(Some(&self.store)).is_some() => &mut report.known,
+            Ok(Some(file)) if file.has_index(&self.store) => &mut report.known,
             Ok(Some(mut file)) => match file.index(Some(&self.store), &place) {
                 Ok(_) => &mut report.indexed,
                 Err(_) => &mut report.unreadable,

@@ -84,7 +84,7 @@ impl Substitutes {
 
     /// Records samples that the consumer found bad in a batch of `rows` rows: each failure with its row, in order;
     /// `kept` are the rows that contain a sample all the same. Returns the batch's error, if there is one.
-    pub fn book(&self, rows: usize, kept: Vec<usize>, failures: Vec<(usize, Error)>) -> Result<()> {
+    pub fn record(&self, rows: usize, kept: Vec<usize>, failures: Vec<(usize, Error)>) -> Result<()> {
         let Some((_, last)) = failures.last().cloned() else { return Ok(()) };
         let lost = rows.saturating_sub(kept.len());
         self.shared.account(&Sealed { batch: None, failures, rows, kept, lost })?;
@@ -119,7 +119,7 @@ impl Substitutes {
             epoch: whole.epoch,
             ahead: None,
             checkpoints: None,
-            given_up: whole.given_up.clone(),
+            cancelled: whole.cancelled.clone(),
             loader_begun: whole.loader_begun,
         }
     }

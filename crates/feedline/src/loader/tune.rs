@@ -11,7 +11,7 @@ pub(crate) struct Setting {
 
 /// Time spent, in seconds, since the last look at the setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct Measured {
     /// Time the consumer waited for batches.
     pub(crate) consumer_wait: f64,
     /// Time the consumer did something else.
@@ -24,10 +24,10 @@ pub(crate) struct Seen {
     pub(crate) workers_busy: f64,
 }
 
-impl Seen {
+impl Measured {
     /// Difference to `before`.
-    pub(crate) fn since(self, before: Seen) -> Seen {
-        Seen {
+    pub(crate) fn since(self, before: Measured) -> Measured {
+        Measured {
             consumer_wait: self.consumer_wait - before.consumer_wait,
             consumer_busy: self.consumer_busy - before.consumer_busy,
             workers_idle: self.workers_idle - before.workers_idle,
@@ -47,14 +47,14 @@ pub(crate) struct Limits {
 }
 
 /// The setting to try next: one step towards removing the bottleneck.
-pub(crate) fn next(now: Setting, seen: Seen, limits: Limits) -> Setting {
-    let consumer = seen.consumer_wait + seen.consumer_busy;
-    let workers = seen.workers_idle + seen.workers_read + seen.workers_busy;
+pub(crate) fn next(now: Setting, measured: Measured, limits: Limits) -> Setting {
+    let consumer = measured.consumer_wait + measured.consumer_busy;
+    let workers = measured.workers_idle + measured.workers_read + measured.workers_busy;
     if consumer <= 0.0 || workers <= 0.0 {
         return now;
     }
-    let (idle, reading) = (seen.workers_idle / workers, seen.workers_read / workers);
-    if seen.consumer_wait < 0.02 * consumer {
+    let (idle, reading) = (measured.workers_idle / workers, measured.workers_read / workers);
+    if measured.consumer_wait < 0.02 * consumer {
         // Batches are ready when requested. Threads that mostly idle take cores from the training.
         let spare = idle > 0.5 && now.threads > 1;
         return Setting { threads: now.threads - usize::from(spare), ..now };
@@ -74,8 +74,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { cores: 8, depth: 20 };
 
-    fn seen(wait: f64, idle: f64, read: f64) -> Seen {
-        Seen {
+    fn measured(wait: f64, idle: f64, read: f64) -> Measured {
+        Measured {
             consumer_wait: wait,
             consumer_busy: 1.0 - wait,
             workers_idle: idle,
@@ -87,11 +87,11 @@ mod tests {
     #[test]
     fn one_step_towards_the_bottleneck() {
         let now = Setting { threads: 4, depth: 3 };
-        assert_eq!(next(now, seen(0.5, 0.0, 0.1), LIMITS), Setting { threads: 6, depth: 3 });
-        assert_eq!(next(now, seen(0.5, 0.4, 0.1), LIMITS), Setting { threads: 4, depth: 6 });
-        assert_eq!(next(now, seen(0.0, 0.8, 0.1), LIMITS), Setting { threads: 3, depth: 3 });
-        assert_eq!(next(now, seen(0.0, 0.1, 0.1), LIMITS), now);
-        assert_eq!(next(now, Seen::default(), LIMITS), now);
+        assert_eq!(next(now, measured(0.5, 0.0, 0.1), LIMITS), Setting { threads: 6, depth: 3 });
+        assert_eq!(next(now, measured(0.5, 0.4, 0.1), LIMITS), Setting { threads: 4, depth: 6 });
+        assert_eq!(next(now, measured(0.0, 0.8, 0.1), LIMITS), Setting { threads: 3, depth: 3 });
+        assert_eq!(next(now, measured(0.0, 0.1, 0.1), LIMITS), now);
+        assert_eq!(next(now, Measured::default(), LIMITS), now);
     }
 
     #[test]
@@ -99,9 +99,9 @@ mod tests {
         let mut busy = Setting { threads: 1, depth: 1 };
         let mut slow = busy;
         for _ in 0..20 {
-            busy = next(busy, seen(0.9, 0.3, 0.0), LIMITS);
-            busy = next(busy, seen(0.9, 0.0, 0.0), LIMITS);
-            slow = next(slow, seen(0.9, 0.0, 0.9), LIMITS);
+            busy = next(busy, measured(0.9, 0.3, 0.0), LIMITS);
+            busy = next(busy, measured(0.9, 0.0, 0.0), LIMITS);
+            slow = next(slow, measured(0.9, 0.0, 0.9), LIMITS);
         }
         assert_eq!(busy, Setting { threads: 8, depth: 20 });
         assert_eq!(slow.threads, 32);

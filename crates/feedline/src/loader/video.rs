@@ -4,7 +4,7 @@ use feedline_pixels::Size;
 use feedline_video::{Decoder, Frame, Index, Packets, Pieces, WholeFile};
 
 use super::clip_file::{self, ClipFile, blame};
-use super::workers::{EpochRun, copy_free, decode_error, missing, planned, read_error};
+use super::workers::{EpochRun, copy_unplanned, decode_error, missing, plan_passes, read_error};
 use crate::batch::{ColumnSpec, RowMut, Shape};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
@@ -263,7 +263,7 @@ impl VideoRunner {
         size: Size,
     ) -> Result<Size, String> {
         plan.image.draw(size, key, &mut self.params)?;
-        planned(&self.params, size, &mut self.program, run.plan.options.max_pixels)?;
+        plan_passes(&self.params, size, &mut self.program, run.plan.options.max_pixels)?;
         Ok(self.program.output)
     }
 }
@@ -318,9 +318,9 @@ fn write(
         return Ok(());
     }
     let shape = [&[count as u64], &plan.image.shape(output)[..]].concat();
-    run.book(row, rows.len() + times.len());
+    run.reserve(row, rows.len() + times.len());
     *row.ragged(frames).1 = Shape::new(&shape);
-    copy_free(rows, row, frames)?;
+    copy_unplanned(rows, row, frames)?;
     *row.ragged(seconds).1 = Shape::new(&[count as u64]);
-    copy_free(times, row, seconds)
+    copy_unplanned(times, row, seconds)
 }

@@ -18,7 +18,7 @@ use crate::source::start_thread;
 #[derive(Debug)]
 pub(crate) struct WorkerThreads {
     senders: Vec<Sender<Arc<EpochRun>>>,
-    leaving: Leaving,
+    ending: EndingThreads,
     /// Number of threads that have not finished their last run.
     busy: Arc<AtomicUsize>,
 }
@@ -27,8 +27,8 @@ impl WorkerThreads {
     /// Starts `count` threads.
     pub(crate) fn new(count: usize, max_pixels: u64, totals: &Totals) -> Result<Self> {
         let busy = Arc::new(AtomicUsize::new(0));
-        let leaving = Leaving { handles: Vec::with_capacity(count), process: std::process::id() };
-        let mut threads = WorkerThreads { senders: Vec::with_capacity(count), leaving, busy };
+        let ending = EndingThreads { handles: Vec::with_capacity(count), process: std::process::id() };
+        let mut threads = WorkerThreads { senders: Vec::with_capacity(count), ending, busy };
         for number in 0..count {
             let (sender, receiver) = channel();
             let (counters, busy) = (totals.worker(), threads.busy.clone());
@@ -39,7 +39,7 @@ impl WorkerThreads {
                 Error::option("num_workers", format!("the system refused thread {number} of {count}: {e}"))
             })?;
             threads.senders.push(sender);
-            threads.leaving.handles.push(handle);
+            threads.ending.handles.push(handle);
         }
         Ok(threads)
     }
@@ -60,22 +60,22 @@ impl WorkerThreads {
         }
     }
 
-    /// Whether all threads finish their last run within `patience`. They do within a sample's time, unless one
+    /// Whether all threads finish their last run within `timeout`. They do within a sample's time, unless one
     /// is stuck.
-    pub(crate) fn is_free_within(&self, patience: Duration) -> bool {
-        poll(Instant::now() + patience, || self.busy.load(Ordering::Relaxed) == 0)
+    pub(crate) fn is_free_within(&self, timeout: Duration) -> bool {
+        poll(Instant::now() + timeout, || self.busy.load(Ordering::Relaxed) == 0)
     }
 
     /// Ends the threads.
-    pub(crate) fn retire(mut self) -> Leaving {
-        let none = Leaving { handles: Vec::new(), process: self.leaving.process };
-        std::mem::replace(&mut self.leaving, none)
+    pub(crate) fn retire(mut self) -> EndingThreads {
+        let none = EndingThreads { handles: Vec::new(), process: self.ending.process };
+        std::mem::replace(&mut self.ending, none)
     }
 }
 
 impl Drop for WorkerThreads {
     fn drop(&mut self) {
-        if self.leaving.process != std::process::id() {
+        if self.ending.process != std::process::id() {
             // After a fork, the other ends, and the holders of their locks, exist only in the parent.
             std::mem::forget(std::mem::take(&mut self.senders));
         }
@@ -84,12 +84,12 @@ impl Drop for WorkerThreads {
 
 /// Threads that are ending.
 #[derive(Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct EndingThreads {
     handles: Vec<JoinHandle<()>>,
     process: u32,
 }
 
-impl Leaving {
+impl EndingThreads {
     /// Number of threads that were alive at the last check.
     pub(crate) fn len(&self) -> usize {
         self.handles.len()
@@ -110,7 +110,7 @@ impl Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for EndingThreads {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // After a fork, the threads exist only in the parent; there is nothing to release.

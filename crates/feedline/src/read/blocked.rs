@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 /// Shorter waits are not worth a hand-over to another thread.
 const WORTH: Duration = Duration::from_micros(50);
 
-/// A close look at one read of the calling thread.
+/// Checks whether one read of the calling thread waits.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct WaitCheck {
     begun: Instant,
     waits: u64,
 }
 
-impl Look {
+impl WaitCheck {
     pub(crate) fn begin() -> Self {
-        Look { begun: Instant::now(), waits: waits() }
+        WaitCheck { begun: Instant::now(), waits: waits() }
     }
 
     /// Whether the thread waited since then.
@@ -55,19 +55,19 @@ mod tests {
 
     #[test]
     fn sleeping_is_waiting() {
-        let look = Look::begin();
+        let check = WaitCheck::begin();
         std::thread::sleep(Duration::from_millis(2));
-        assert!(look.has_waited());
+        assert!(check.has_waited());
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn working_is_not_waiting() {
-        let look = Look::begin();
+        let check = WaitCheck::begin();
         let mut sum = 0u64;
-        while look.begun.elapsed() < WORTH * 4 {
+        while check.begun.elapsed() < WORTH * 4 {
             sum = std::hint::black_box(sum + 1);
         }
-        assert!(!look.has_waited());
+        assert!(!check.has_waited());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::blocked::Look;
+use super::blocked::WaitCheck;
 use super::switch::Switch;
 use crate::source::start_thread;
 
@@ -99,10 +99,10 @@ impl Shared {
 
     fn run(&self) {
         while let Some(job) = self.next() {
-            let look = Look::begin();
+            let check = WaitCheck::begin();
             // A job catches its own panics.
             if job() {
-                self.switch.note_ahead(look.has_waited());
+                self.switch.note_ahead(check.has_waited());
             }
         }
     }

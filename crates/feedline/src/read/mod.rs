@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use self::blocked::Look;
+pub(crate) use self::blocked::WaitCheck;
 use self::budget::Budget;
 use self::coalesce::{Need, Run, coalesce};
 use self::lanes::Lanes;
@@ -52,19 +52,19 @@ pub(crate) struct Prefetch {
 
 /// The data set and the order to read it in.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct PrefetchData {
     pub(crate) dataset: Dataset,
     /// All fields that will be read.
     pub(crate) fields: FieldSet,
     pub(crate) order: Order,
     pub(crate) batches: Batches,
     /// Set when the bytes are no longer wanted.
-    pub(crate) given_up: Arc<AtomicBool>,
+    pub(crate) cancelled: Arc<AtomicBool>,
 }
 
 /// How much to read ahead, and whether to.
 #[derive(Debug)]
-pub(crate) struct Means {
+pub(crate) struct PrefetchLimits {
     /// Bytes that may be held.
     pub(crate) bytes: u64,
     /// Worker threads.
@@ -75,9 +75,9 @@ pub(crate) struct Means {
 impl Prefetch {
     /// Begins to request remote bytes, and local ones as soon as the switch is on. `None` if the data set cannot be read
     /// ahead, or if the user does not want it.
-    pub(crate) fn start(course: Course, means: Means) -> Option<Self> {
-        let Means { bytes, workers, switch } = means;
-        let format = course.dataset.format();
+    pub(crate) fn start(data: PrefetchData, limits: PrefetchLimits) -> Option<Self> {
+        let PrefetchLimits { bytes, workers, switch } = limits;
+        let format = data.dataset.format();
         if switch.asked() == ReadAhead::Off || format.object_count() == 0 || bytes == 0 {
             return None;
         }
@@ -85,22 +85,22 @@ impl Prefetch {
         // A source's buffers may be an eighth larger than the request.
         let most_bytes = bytes / 9 * 8;
         // A block shuffle needs two windows at once.
-        let has_windows = course.order.stretch_end(0).is_some();
+        let has_windows = data.order.stretch_end(0).is_some();
         let held_bytes = if has_windows { most_bytes } else { most_bytes / 2 };
-        let look_bytes =
+        let plan_bytes =
             if has_windows || remote { held_bytes / 2 } else { (held_bytes / 2).min(NEAR_BYTES) };
         let lanes = match switch.asked() {
             ReadAhead::Reads(count) => count as usize,
             _ => (LANES_EACH * workers).clamp(LANES.0, LANES.1),
         };
         let planner = Arc::new(Planner {
-            course,
+            data,
             remote,
             budget: Budget::new(held_bytes),
             lanes: Lanes::new(lanes, switch.clone()),
             switch,
             held_bytes,
-            look_bytes,
+            plan_bytes,
             largest_bytes: held_bytes / 2,
             begun: AtomicBool::new(false),
         });
@@ -126,14 +126,14 @@ impl Prefetch {
         self.planner.budget.peak_bytes()
     }
 
-    /// Begins a close look at a worker's next read, now and then.
-    pub(crate) fn look(&self, turn: &mut u32) -> Option<Look> {
-        self.planner.switch.look(turn)
+    /// Begins to check whether a worker's next read waits, now and then.
+    pub(crate) fn begin_wait_check(&self, turn: &mut u32) -> Option<WaitCheck> {
+        self.planner.switch.begin_wait_check(turn)
     }
 
-    /// Ends a look at the read for `row` of `batch`. If reads turn out to wait for storage, those after it are done ahead.
-    pub(crate) fn looked(&self, look: &Look, turn: &mut u32, batch: u64, row: u64) {
-        if self.planner.switch.looked(look, turn) {
+    /// Ends the check of the read for `row` of `batch`. If reads turn out to wait for storage, those after it are done ahead.
+    pub(crate) fn end_wait_check(&self, check: &WaitCheck, turn: &mut u32, batch: u64, row: u64) {
+        if self.planner.switch.end_wait_check(check, turn) {
             // The other workers have begun with the next rows.
             self.planner.begin(Cursor { batch, done: row + LEFT_OUT });
         }
@@ -148,7 +148,7 @@ impl Drop for Prefetch {
 
 #[derive(Debug)]
 struct Planner {
-    course: Course,
+    data: PrefetchData,
     /// Whether some of the data are remote: these are always read ahead.
     remote: bool,
     budget: Budget,
@@ -157,7 +157,7 @@ struct Planner {
     /// The most that may be held.
     held_bytes: u64,
     /// About so many bytes are planned together.
-    look_bytes: u64,
+    plan_bytes: u64,
     /// Longer values are read by their worker, in parallel parts, straight into the batch.
     largest_bytes: u64,
     /// Whether a thread is planning, or everything is planned.
@@ -179,7 +179,7 @@ impl Planner {
         }
         let planner = self.clone();
         // Workers may wait for an index that the planner reads, so it must stop when they do.
-        let run = move || while_wanted(&planner.course.given_up, || planner.run(cursor));
+        let run = move || while_wanted(&planner.data.cancelled, || planner.run(cursor));
         let thread = std::thread::Builder::new().name("feedline-plan".to_owned());
         if start_thread(|| thread.spawn(run)).is_err() {
             self.begun.store(false, Ordering::SeqCst);
@@ -199,8 +199,8 @@ impl Planner {
 
     fn run(&self, from: Cursor) {
         let (mut cursor, mut ahead) = (self.at_a_row(from), 1);
-        while cursor.batch < self.course.batches.count() {
-            let (needs, end, stretch) = self.look(cursor, ahead);
+        while cursor.batch < self.data.batches.count() {
+            let (needs, end, stretch) = self.plan_next(cursor, ahead);
             cursor = end;
             // A stretch is fetched as whole blocks only if all of it is planned together.
             ahead = if stretch { MOST_BATCHES } else { (ahead * 2).min(MOST_BATCHES) };
@@ -220,8 +220,8 @@ impl Planner {
 
     /// The same place, or the beginning of the batch that follows it.
     fn at_a_row(&self, mut cursor: Cursor) -> Cursor {
-        while cursor.batch < self.course.batches.count() {
-            let rows = self.course.batches.range(cursor.batch);
+        while cursor.batch < self.data.batches.count() {
+            let rows = self.data.batches.range(cursor.batch);
             if cursor.done < rows.end - rows.start {
                 return cursor;
             }
@@ -232,13 +232,13 @@ impl Planner {
 
     /// Plans what comes next: at most `count` batches, not much more than a window of bytes, and not past the end of a
     /// stretch, even in the middle of a batch. Also returns where it ended, and whether the order has stretches.
-    fn look(&self, from: Cursor, count: u64) -> (Vec<Need>, Cursor, bool) {
-        let Course { order, batches, .. } = &self.course;
+    fn plan_next(&self, from: Cursor, count: u64) -> (Vec<Need>, Cursor, bool) {
+        let PrefetchData { order, batches, .. } = &self.data;
         let last = (from.batch + count).min(batches.count());
         let stop = order.stretch_end(batches.range(from.batch).start + from.done);
         // The next stretch is fetched while this one is used: each may have half of the budget, and a little more
         // because blocks differ in length.
-        let most = if stop.is_some() { self.look_bytes / 4 * 5 } else { self.look_bytes };
+        let most = if stop.is_some() { self.plan_bytes / 4 * 5 } else { self.plan_bytes };
         let (mut needs, mut bytes) = (Vec::new(), 0);
         let mut done = from.done;
         for batch in from.batch..last {
@@ -259,7 +259,7 @@ impl Planner {
 
     /// Adds the needs of some positions of a batch; returns their bytes.
     fn add_needs(&self, positions: Range<u64>, batch: u64, needs: &mut Vec<Need>) -> u64 {
-        let Course { dataset, fields, order, .. } = &self.course;
+        let PrefetchData { dataset, fields, order, .. } = &self.data;
         let samples: Vec<u64> = positions.map(|position| order.at(position)).collect();
         dataset.format().prepare(&samples);
         let (mut bytes, mut extents) = (0, Vec::new());
@@ -276,7 +276,7 @@ impl Planner {
     /// How much to hold while these runs are requested: as much as is allowed, but from local storage and a near store only
     /// two windows of a block shuffle, or what keeps them busy.
     fn worth_holding(&self, runs: &[Run], stretch: bool) -> u64 {
-        let object = self.course.dataset.format().object(0);
+        let object = self.data.dataset.format().object(0);
         if self.remote && !object.is_some_and(|(source, _)| source.is_near()) {
             return self.held_bytes;
         }
@@ -286,7 +286,7 @@ impl Planner {
     }
 
     fn largest_request(&self) -> u64 {
-        let object = self.course.dataset.format().object(0);
+        let object = self.data.dataset.format().object(0);
         object.map_or(8 << 20, |(source, _)| source.largest_request())
     }
 
@@ -294,7 +294,7 @@ impl Planner {
     fn request(&self, mut run: Run) -> bool {
         run.batches.retain(|batch| !self.budget.is_sealed(*batch));
         let Some(first) = run.batches.first() else { return true };
-        let Some((source, name)) = self.course.dataset.format().object(run.object) else { return true };
+        let Some((source, name)) = self.data.dataset.format().object(run.object) else { return true };
         let bytes = run.range.end - run.range.start;
         let local = !source.is_remote();
         if bytes > self.largest_bytes || (local && !self.switch.is_on()) {
@@ -303,7 +303,7 @@ impl Planner {
         if !self.budget.admit(bytes, *first) {
             return false;
         }
-        let seen = self.course.dataset.format().seen(run.object);
+        let seen = self.data.dataset.format().seen(run.object);
         let ticket = if local {
             let ahead = source.read_ahead(&name, run.range, seen);
             ahead.and_then(|ahead| self.lanes.submit(ahead.job).then_some(ahead.ticket))

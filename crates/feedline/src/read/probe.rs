@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::blocked::Look;
+use super::blocked::WaitCheck;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::sample::{FieldSet, SampleBuffer};
@@ -28,10 +28,10 @@ pub fn probe_storage(dataset: &Dataset, count: u64) -> Result<StorageProbe> {
     for number in 0..count {
         // In the middle of its share, so that neighbours are not read with each other.
         let sample = (number * 2 + 1) * dataset.len() / (2 * count);
-        let (look, begun) = (Look::begin(), Instant::now());
+        let (check, begun) = (WaitCheck::begin(), Instant::now());
         dataset.read(sample, &fields, &mut buffer)?;
         times.push(begun.elapsed());
-        found.waited += u64::from(look.has_waited());
+        found.waited += u64::from(check.has_waited());
         found.bytes += buffer.used() as u64;
     }
     times.sort_unstable();

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::blocked::Look;
+use super::blocked::WaitCheck;
 use crate::spec::ReadAhead;
 
 /// So many waits among so many of the workers' own reads begin reading ahead.
@@ -12,8 +12,8 @@ const BEGIN: (u32, u32) = (3, 32);
 /// Fewer waits among so many reads ahead end it.
 const END: (u32, u32) = (2, 64);
 
-/// Of so many reads of a worker one is looked at; and each of the first, and each after one that waited.
-const LOOK_EVERY: u32 = 16;
+/// Of so many reads of a worker one is checked; and each of the first, and each after one that waited.
+const CHECK_EVERY: u32 = 16;
 const FIRST: u32 = 8;
 
 /// Kept by a loader over all its epochs.
@@ -27,23 +27,23 @@ pub(crate) struct Switch {
     waited: AtomicU64,
 }
 
-/// The last reads that were looked at. Counts may be a little off when threads meet: nothing depends on exact ones.
+/// The last reads that were checked. Counts may be a little off when threads meet: nothing depends on exact ones.
 #[derive(Debug, Default)]
 struct Window {
-    looked: AtomicU32,
+    checked: AtomicU32,
     waited: AtomicU32,
 }
 
 impl Window {
-    /// Adds a read; returns how many were looked at and how many of them waited.
+    /// Adds a read; returns how many were checked and how many of them waited.
     fn add(&self, waited: bool) -> (u32, u32) {
-        let looked = self.looked.fetch_add(1, Ordering::Relaxed) + 1;
+        let checked = self.checked.fetch_add(1, Ordering::Relaxed) + 1;
         let add = u32::from(waited);
-        (looked, self.waited.fetch_add(add, Ordering::Relaxed) + add)
+        (checked, self.waited.fetch_add(add, Ordering::Relaxed) + add)
     }
 
     fn clear(&self) {
-        self.looked.store(0, Ordering::Relaxed);
+        self.checked.store(0, Ordering::Relaxed);
         self.waited.store(0, Ordering::Relaxed);
     }
 }
@@ -75,28 +75,28 @@ impl Switch {
         (self.reads.load(Ordering::Relaxed), self.waited.load(Ordering::Relaxed))
     }
 
-    /// Begins to look at a worker's next read, if it is its turn. `turn` is the worker's own count.
-    pub(super) fn look(&self, turn: &mut u32) -> Option<Look> {
+    /// Begins to check whether a worker's next read waits, if it is its turn. `turn` is the worker's own count.
+    pub(super) fn begin_wait_check(&self, turn: &mut u32) -> Option<WaitCheck> {
         if self.asked != ReadAhead::Auto || self.is_on() {
             return None;
         }
-        let due = *turn < FIRST || turn.is_multiple_of(LOOK_EVERY);
+        let due = *turn < FIRST || turn.is_multiple_of(CHECK_EVERY);
         *turn = turn.wrapping_add(1);
-        due.then(Look::begin)
+        due.then(WaitCheck::begin)
     }
 
-    /// Ends a look at a worker's read. Whether that begins reading ahead.
-    pub(super) fn looked(&self, look: &Look, turn: &mut u32) -> bool {
-        self.note_own(look.has_waited(), turn)
+    /// Ends the check of a worker's read. Returns whether that begins reading ahead.
+    pub(super) fn end_wait_check(&self, check: &WaitCheck, turn: &mut u32) -> bool {
+        self.note_own(check.has_waited(), turn)
     }
 
     fn note_own(&self, has_waited: bool, turn: &mut u32) -> bool {
         if has_waited {
             *turn = 0;
         }
-        let (looked, waited) = self.own.add(has_waited);
+        let (checked, waited) = self.own.add(has_waited);
         let begin = waited >= BEGIN.0;
-        if begin || looked >= BEGIN.1 {
+        if begin || checked >= BEGIN.1 {
             self.own.clear();
         }
         begin && !self.on.swap(true, Ordering::SeqCst)
@@ -106,8 +106,8 @@ impl Switch {
     pub(super) fn note_ahead(&self, has_waited: bool) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.waited.fetch_add(u64::from(has_waited), Ordering::Relaxed);
-        let (looked, waited) = self.ahead.add(has_waited);
-        if looked < END.1 {
+        let (checked, waited) = self.ahead.add(has_waited);
+        if checked < END.1 {
             return;
         }
         self.ahead.clear();
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((switch.is_on(), turn), (false, 100));
         let begun: Vec<bool> = (0..4).map(|_| switch.note_own(true, &mut turn)).collect();
         assert_eq!((begun, turn), (vec![false, false, true, false], 0));
-        assert!(switch.look(&mut turn).is_none(), "workers are no longer looked at");
+        assert!(switch.begin_wait_check(&mut turn).is_none(), "workers are no longer checked");
         for _ in 0..64 {
             switch.note_ahead(true);
         }
@@ -154,18 +154,18 @@ mod tests {
     #[test]
     fn some_reads_are_looked_at_and_all_after_one_that_waited() {
         let (switch, mut turn) = (Switch::new(ReadAhead::Auto), 0);
-        let looks: Vec<bool> = (0..32).map(|_| switch.look(&mut turn).is_some()).collect();
-        assert!(looks[..8].iter().all(|look| *look));
-        assert_eq!(looks[8..].iter().filter(|look| **look).count(), 1);
+        let checks: Vec<bool> = (0..32).map(|_| switch.begin_wait_check(&mut turn).is_some()).collect();
+        assert!(checks[..8].iter().all(|check| *check));
+        assert_eq!(checks[8..].iter().filter(|check| **check).count(), 1);
         switch.note_own(true, &mut turn);
-        assert!(switch.look(&mut turn).is_some());
+        assert!(switch.begin_wait_check(&mut turn).is_some());
     }
 
     #[test]
     fn what_the_user_asked_for_is_not_changed() {
         let (always, never) = (Switch::new(ReadAhead::Reads(4)), Switch::new(ReadAhead::Off));
         (0..1000).for_each(|_| always.note_ahead(false));
-        assert!(always.is_on() && always.look(&mut 0).is_none());
-        assert!(!never.is_on() && never.look(&mut 0).is_none());
+        assert!(always.is_on() && always.begin_wait_check(&mut 0).is_none());
+        assert!(!never.is_on() && never.begin_wait_check(&mut 0).is_none());
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct StoredImage<'a> {
 
 /// An image whose size, orientation and encoding are known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenedImage<'a> {
     bytes: &'a [u8],
     index: Option<&'a [u8]>,
     encoding: ImageEncoding,
@@ -63,7 +63,7 @@ impl<'a> StoredImage<'a> {
     }
 
     /// Reads the header if the store does not know it already.
-    pub(crate) fn open(&self) -> Result<Opened<'a>> {
+    pub(crate) fn open(&self) -> Result<OpenedImage<'a>> {
         let meta = self.meta;
         let index = (!self.index.is_empty()).then_some(self.index);
         let known = meta.width != 0 && meta.height != 0 && meta.orientation != 0;
@@ -76,14 +76,14 @@ impl<'a> StoredImage<'a> {
         };
         let jpeg = encoding == ImageEncoding::File && self.bytes.starts_with(&[0xff, 0xd8, 0xff]);
         let encoding = if jpeg { ImageEncoding::Jpeg } else { encoding };
-        Ok(Opened { bytes: self.bytes, index, encoding, stored, orientation })
+        Ok(OpenedImage { bytes: self.bytes, index, encoding, stored, orientation })
     }
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedImage<'a> {
     /// The same, without rotation.
     pub(crate) fn as_stored(self) -> Self {
-        Opened { orientation: Orientation::Upright, ..self }
+        OpenedImage { orientation: Orientation::Upright, ..self }
     }
 
     /// The bytes of an image file; `None` for pixels that a pack stores in its own form.
@@ -130,7 +130,7 @@ impl<'a> Opened<'a> {
 
 /// Time spent on one image.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
+pub(crate) struct RenderTime {
     pub(crate) decode: Duration,
     pub(crate) transform: Duration,
 }
@@ -199,64 +199,64 @@ impl ImageDecoder {
         self.other.set_allow_truncated(options.allow_truncated);
     }
 
-    /// Decodes `picture` and runs `program` on it, into `out`.
+    /// Decodes `opened` and runs `program` on it, into `out`.
     pub(crate) fn render(
         &mut self,
-        picture: &Opened<'_>,
+        opened: &OpenedImage<'_>,
         program: &Program,
         finish: &Finish,
         mode: DecodeMode,
         out: &mut [u8],
-    ) -> Result<Spent> {
-        if picture.streams() {
-            return self.stream(picture, program, finish, mode, out);
+    ) -> Result<RenderTime> {
+        if opened.streams() {
+            return self.stream(opened, program, finish, mode, out);
         }
         let begun = Instant::now();
-        if picture.encoding == ImageEncoding::File {
-            picture.check(self.max_pixels)?;
+        if opened.encoding == ImageEncoding::File {
+            opened.check(self.max_pixels)?;
             let (geometry, filter) = first(program)?;
             let whole = Region::whole(geometry.image);
             let (part, image) =
-                self.other.decode_part(picture.bytes, geometry.needed(filter).unwrap_or(whole))?;
+                self.other.decode_part(opened.bytes, geometry.needed(filter).unwrap_or(whole))?;
             let decode = begun.elapsed();
             self.runner.run(program, geometry, image, (part.x, part.y), finish, out)?;
-            return Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) });
+            return Ok(RenderTime { decode, transform: begun.elapsed().saturating_sub(decode) });
         }
-        self.decode_views(picture, &[program], mode)?;
+        self.decode_views(opened, &[program], mode)?;
         let decode = begun.elapsed();
         self.render_view(0, program, finish, out)?;
-        Ok(Spent { decode, transform: begun.elapsed().saturating_sub(decode) })
+        Ok(RenderTime { decode, transform: begun.elapsed().saturating_sub(decode) })
     }
 
     /// Decodes what several programs need of one image; shared parts are decoded once.
     pub(crate) fn decode_views(
         &mut self,
-        picture: &Opened<'_>,
+        opened: &OpenedImage<'_>,
         programs: &[&Program],
         mode: DecodeMode,
     ) -> Result<()> {
-        let scale = shared_scale(picture, programs, mode)?;
+        let scale = shared_scale(opened, programs, mode)?;
         self.boxes.resize_with(programs.len().max(1), DecodedBox::default);
         for (decoded, program) in self.boxes.iter_mut().zip(programs) {
             decoded.geometry = scale.reduced(first(program)?.0);
         }
         self.shared = None;
-        if picture.encoding == ImageEncoding::Jpeg {
-            return self.decode_jpeg_boxes(picture, programs, scale);
+        if opened.encoding == ImageEncoding::Jpeg {
+            return self.decode_jpeg_boxes(opened, programs, scale);
         }
-        if picture.encoding == ImageEncoding::File {
-            picture.check(self.max_pixels)?;
+        if opened.encoding == ImageEncoding::File {
+            opened.check(self.max_pixels)?;
             let needed = self.needed_by_all(programs)?;
-            let needed = needed.unwrap_or(Region::whole(picture.upright_size()));
-            let (part, _) = self.other.decode_part(picture.bytes, needed)?;
+            let needed = needed.unwrap_or(Region::whole(opened.upright_size()));
+            let (part, _) = self.other.decode_part(opened.bytes, needed)?;
             self.shared = Some((part.x, part.y));
             return Ok(());
         }
         // Others are decoded once, as far as any view needs them; all views are then cut from the first box.
-        picture.check(self.max_pixels)?;
-        let size = scale.apply(picture.stored);
-        let upright = Region::whole(picture.orientation.turn_size(size));
-        let hull = if picture.encoding == ImageEncoding::Rgb {
+        opened.check(self.max_pixels)?;
+        let size = scale.apply(opened.stored);
+        let upright = Region::whole(opened.orientation.turn_size(size));
+        let hull = if opened.encoding == ImageEncoding::Rgb {
             upright
         } else {
             self.needed_by_all(programs)?.unwrap_or(Region { width: 1, height: 1, ..upright })
@@ -267,23 +267,23 @@ impl ImageDecoder {
         }
         let DecodedBox { region, pixels, .. } = &mut boxes[0];
         *region = hull;
-        let part = picture.orientation.to_stored(hull, size);
+        let part = opened.orientation.to_stored(hull, size);
         let stored = part.size();
         pixels.clear();
         reserve(pixels, stored.area() as usize * 4)?;
-        match picture.encoding {
+        match opened.encoding {
             ImageEncoding::Rgb => {
-                append_rgbx(picture.orientation.apply(raw_rgb(picture)?, turned)?, pixels)?;
+                append_rgbx(opened.orientation.apply(raw_rgb(opened)?, turned)?, pixels)?;
             }
             ImageEncoding::Dct | ImageEncoding::Compact => {
                 let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
-                dct.decode_region(picture.bytes, part, scale, PixelLayout::Rgbx, &mut take)?;
-                turn(picture.orientation, stored, pixels, turned)?;
+                dct.decode_region(opened.bytes, part, scale, PixelLayout::Rgbx, &mut take)?;
+                turn(opened.orientation, stored, pixels, turned)?;
             }
             ImageEncoding::Yuv420 => {
                 let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
-                yuv.decode_region(picture.bytes, picture.stored, part, PixelLayout::Rgbx, &mut take)?;
-                turn(picture.orientation, stored, pixels, turned)?;
+                yuv.decode_region(opened.bytes, opened.stored, part, PixelLayout::Rgbx, &mut take)?;
+                turn(opened.orientation, stored, pixels, turned)?;
             }
             _ => return Err(Error::Misuse("files and JPEGs are decoded elsewhere".to_owned())),
         }
@@ -301,24 +301,29 @@ impl ImageDecoder {
         Ok(hull)
     }
 
-    fn decode_jpeg_boxes(&mut self, picture: &Opened<'_>, programs: &[&Program], scale: Scale) -> Result<()> {
-        let size = scale.apply(picture.stored);
-        let whole = Region::whole(picture.orientation.turn_size(size));
+    fn decode_jpeg_boxes(
+        &mut self,
+        opened: &OpenedImage<'_>,
+        programs: &[&Program],
+        scale: Scale,
+    ) -> Result<()> {
+        let size = scale.apply(opened.stored);
+        let whole = Region::whole(opened.orientation.turn_size(size));
         let mut stored = Vec::with_capacity(programs.len());
         for (decoded, program) in self.boxes.iter_mut().zip(programs) {
             let needed = decoded.geometry.needed(first(program)?.1);
             // A view that shows nothing of the image still needs a pixel.
             decoded.region = needed.unwrap_or(Region { width: 1, height: 1, ..whole });
             fit(&mut decoded.pixels, decoded.region.size().area() as usize * 4, 0)?;
-            stored.push(picture.orientation.to_stored(decoded.region, size));
+            stored.push(opened.orientation.to_stored(decoded.region, size));
         }
         let outs = self.boxes.iter_mut().zip(&stored).map(|(decoded, region)| {
             ImageMut::new(&mut decoded.pixels, region.size(), region.width as usize * 4, PixelLayout::Rgbx)
         });
         let mut outs = outs.collect::<Result<Vec<_>>>()?;
-        self.jpeg.decode_many(picture.bytes, picture.index, &stored, scale, &mut outs)?;
+        self.jpeg.decode_many(opened.bytes, opened.index, &stored, scale, &mut outs)?;
         for (decoded, region) in self.boxes.iter_mut().zip(&stored) {
-            turn(picture.orientation, region.size(), &mut decoded.pixels, &mut self.turned)?;
+            turn(opened.orientation, region.size(), &mut decoded.pixels, &mut self.turned)?;
         }
         Ok(())
     }
@@ -345,23 +350,20 @@ impl ImageDecoder {
     /// Decode and render in one pass over strips.
     fn stream(
         &mut self,
-        picture: &Opened<'_>,
+        opened: &OpenedImage<'_>,
         program: &Program,
         finish: &Finish,
         mode: DecodeMode,
         out: &mut [u8],
-    ) -> Result<Spent> {
+    ) -> Result<RenderTime> {
         let begun = Instant::now();
-        let scale = shared_scale(picture, &[program], mode)?;
+        let scale = shared_scale(opened, &[program], mode)?;
         let (geometry, filter) = first(program)?;
         let geometry = scale.reduced(geometry);
-        if program.only_crops()
-            && is_crop(&geometry)
-            && finish.is_packed_bytes()
-            && picture.decodes_anywhere()
+        if program.only_crops() && is_crop(&geometry) && finish.is_packed_bytes() && opened.decodes_anywhere()
         {
-            self.decode_in_place(picture, geometry.crop, scale, out)?;
-            return Ok(Spent { decode: begun.elapsed(), transform: Duration::ZERO });
+            self.decode_in_place(opened, geometry.crop, scale, out)?;
+            return Ok(RenderTime { decode: begun.elapsed(), transform: Duration::ZERO });
         }
         let mut transform = Duration::ZERO;
         let mut rendering = self.runner.begin(program, &geometry, finish, out)?;
@@ -374,17 +376,17 @@ impl ImageDecoder {
                 }
                 transform += begun.elapsed();
             };
-            let (bytes, layout) = (picture.bytes, PixelLayout::Rgbx);
-            match picture.encoding {
+            let (bytes, layout) = (opened.bytes, PixelLayout::Rgbx);
+            match opened.encoding {
                 ImageEncoding::Dct | ImageEncoding::Compact => {
                     self.dct.decode_region(bytes, needed, scale, layout, &mut take)?;
                 }
                 ImageEncoding::Yuv420 => {
-                    check_area(picture.stored, self.max_pixels)?;
-                    self.yuv.decode_region(bytes, picture.stored, needed, layout, &mut take)?;
+                    check_area(opened.stored, self.max_pixels)?;
+                    self.yuv.decode_region(bytes, opened.stored, needed, layout, &mut take)?;
                 }
-                ImageEncoding::Rgb => take(0, raw_rgb(picture)?.crop(needed)?),
-                _ => drop(self.jpeg.decode_region(bytes, picture.index, needed, scale, layout, &mut take)?),
+                ImageEncoding::Rgb => take(0, raw_rgb(opened)?.crop(needed)?),
+                _ => drop(self.jpeg.decode_region(bytes, opened.index, needed, scale, layout, &mut take)?),
             }
             failure?;
         }
@@ -392,7 +394,7 @@ impl ImageDecoder {
         let ended = Instant::now();
         self.runner.end(program, finish, out)?;
         transform += ended.elapsed();
-        Ok(Spent { decode: begun.elapsed().saturating_sub(transform), transform })
+        Ok(RenderTime { decode: begun.elapsed().saturating_sub(transform), transform })
     }
 }
 
@@ -400,16 +402,16 @@ impl ImageDecoder {
     /// Decodes a box straight into its result of red, green, blue bytes.
     fn decode_in_place(
         &mut self,
-        picture: &Opened<'_>,
+        opened: &OpenedImage<'_>,
         region: Region,
         scale: Scale,
         out: &mut [u8],
     ) -> Result<()> {
         let mut image = ImageMut::new(out, region.size(), region.width as usize * 3, PixelLayout::Rgb)?;
-        if picture.encoding == ImageEncoding::Jpeg {
-            self.jpeg.decode_into(picture.bytes, picture.index, region, scale, &mut image).map(drop)
+        if opened.encoding == ImageEncoding::Jpeg {
+            self.jpeg.decode_into(opened.bytes, opened.index, region, scale, &mut image).map(drop)
         } else {
-            self.dct.decode_into(picture.bytes, region, scale, &mut image)
+            self.dct.decode_into(opened.bytes, region, scale, &mut image)
         }
     }
 }
@@ -431,9 +433,8 @@ impl Default for DecodedBox {
 }
 
 /// The scale at which an image is decoded for these programs: the smallest that is large enough for all.
-fn shared_scale(picture: &Opened<'_>, programs: &[&Program], mode: DecodeMode) -> Result<Scale> {
-    let scales =
-        [ImageEncoding::Jpeg, ImageEncoding::Dct, ImageEncoding::Compact].contains(&picture.encoding);
+fn shared_scale(opened: &OpenedImage<'_>, programs: &[&Program], mode: DecodeMode) -> Result<Scale> {
+    let scales = [ImageEncoding::Jpeg, ImageEncoding::Dct, ImageEncoding::Compact].contains(&opened.encoding);
     if mode != DecodeMode::Fast || !scales {
         return Ok(Scale::Full);
     }
@@ -459,9 +460,9 @@ fn check_area(size: Size, limit: u64) -> Result<()> {
     Err(Error::TooLarge { width: size.width, height: size.height, limit })
 }
 
-fn raw_rgb<'a>(picture: &Opened<'a>) -> Result<ImageRef<'a>> {
-    let size = picture.stored;
-    ImageRef::new(picture.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
+fn raw_rgb<'a>(opened: &OpenedImage<'a>) -> Result<ImageRef<'a>> {
+    let size = opened.stored;
+    ImageRef::new(opened.bytes, size, size.width as usize * 3, PixelLayout::Rgb)
 }
 
 /// Rotates dense pixels of this stored size upright, in place.

@@ -1,4 +1,54 @@
-//! Small files that tests make for themselves.
+//! Small files that tests make for themselves, and how several tests read data.
+
+use std::path::Path;
+
+use feedline::format::ReadingOptions;
+use feedline::{DecodeMode, Epoch, LoaderOptions, OpenOptions, Shuffle};
+
+/// The same images as a folder, tars and a pack: (what to open, name).
+pub(crate) const FORMATS: [(&str, &str); 3] =
+    [("photos", "folder"), ("shards/*.tar", "webdataset"), ("packed", "pack")];
+
+/// Files that other systems' own writers wrote, below `testdata/formats/`.
+pub(crate) const RECORDED: [&str; 12] = [
+    "litdata/classic",
+    "litdata/zstd-chunk",
+    "mds/small",
+    "mds/zstd",
+    "mds/json",
+    "mds/tsv",
+    "parquet/hub/data/train-*.parquet",
+    "parquet/types-zstd.parquet",
+    "arrow/saved",
+    "arrow/types.arrow",
+    "tfrecord/plain.tfrecord",
+    "tbl/plain.tbl",
+];
+
+/// Options to open recorded files, with their indexes in a folder of the test.
+pub(crate) fn recorded_options(indexes: &Path) -> OpenOptions {
+    let reading = ReadingOptions {
+        allow_pickle: true,
+        index_dir: Some(indexes.to_owned()),
+        ..ReadingOptions::default()
+    };
+    OpenOptions { reading, ..OpenOptions::default() }
+}
+
+/// Options of a loader of stored bytes.
+pub(crate) fn undecoded(batch_size: u64, shuffle: Shuffle) -> LoaderOptions {
+    LoaderOptions::default()
+        .with_batch_size(batch_size)
+        .with_shuffle(shuffle)
+        .with_seed(5)
+        .with_num_workers(2)
+        .with_decode(DecodeMode::None)
+}
+
+/// Every byte of every column of every batch.
+pub(crate) fn all_bytes(epoch: Epoch) -> feedline::Result<Vec<Vec<Vec<u8>>>> {
+    epoch.map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect())).collect()
+}
 
 /// An image of `side` × `side` pixels, different for every `seed`.
 pub(crate) fn bitmap(side: u32, seed: u64) -> Vec<u8> {

@@ -147,7 +147,7 @@ impl PartWriter {
                     fill_bytes(row, video.bytes.as_deref().unwrap_or(bytes));
                     if !video.index.is_empty() {
                         row[at::VIDEO_INDEX_LENGTH] = video.index.len() as u64;
-                        row[at::VIDEO_INDEX_CRC] = u64::from(crc32c::crc32c(&video.index));
+                        row[at::VIDEO_INDEX_CRC] = u64::from(checksum::crc32c(&video.index));
                     }
                 }
                 Value::Bytes(range) => fill_bytes(row, sample.bytes(range)),

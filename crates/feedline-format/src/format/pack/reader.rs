@@ -17,7 +17,7 @@ use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer,
     Schema, Value,
 };
-use crate::source::{HeldBytes, Object, Seen, Source, given_up, room_for, with_flag};
+use crate::source::{HeldBytes, Object, Seen, Source, cancel_flag, room_for, with_flag};
 
 /// Number of indexes of remote parts that are read at once.
 const INDEXES_AT_ONCE: usize = 32;
@@ -521,7 +521,7 @@ impl crate::format::Extents for Pack {
         parts.sort_unstable();
         parts.dedup();
         parts.retain(|part| self.parts[*part].index.get().is_none());
-        let flag = given_up();
+        let flag = cancel_flag();
         std::thread::scope(|scope| {
             for some in parts.chunks(parts.len().div_ceil(INDEXES_AT_ONCE).max(1)) {
                 // A failure here happens again when a sample is read, and is reported then. If a thread cannot be

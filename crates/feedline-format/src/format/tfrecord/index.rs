@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use feedline_pixels::checksum;
+
 use crate::error::{Error, Location, Result};
 use crate::source::{Object, Source};
 
@@ -16,7 +18,7 @@ const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// CRC-32C, rotated and shifted as TensorFlow stores it.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    checksum::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// The record length in these 12 bytes, if their checksum is right.
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn checksums_equal_tensorflows() {
-        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(checksum::crc32c(b"123456789"), 0xe306_9283);
         let expected = b"\x05\0\0\0\0\0\0\0\xea\xb2\x04\x3ehello\xbb\x1f\x1c\x19";
         assert_eq!(frame(b"hello"), expected);
     }

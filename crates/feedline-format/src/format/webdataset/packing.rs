@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use feedline_pixels::checksum;
 use serde::{Deserialize, Serialize};
 
 use super::tar::TarBytes;
@@ -211,7 +212,7 @@ impl Unpacker {
         let mut left = BLOCK_BYTES - (self.position % BLOCK_BYTES as u64) as usize;
         while !bytes.is_empty() {
             let (part, rest) = bytes.split_at(bytes.len().min(left));
-            *sum = crc32c::crc32c_append(*sum, part);
+            *sum = checksum::append(*sum, part);
             left -= part.len();
             if left == 0 {
                 sums.push(std::mem::take(sum));
@@ -475,7 +476,7 @@ impl Unpacked {
             if unpacker.read(&mut buffer[..length])? < length || length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let sum = crc32c::crc32c(&buffer[..length]);
+            let sum = checksum::crc32c(&buffer[..length]);
             if shard.sums.get((start / size) as usize).is_some_and(|noted| *noted != sum) {
                 let reason = format!("the bytes from {start} on have changed since the shard was indexed");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));

@@ -1,6 +1,7 @@
 //! Decodes a chunk's bytes: undoes its codecs in reverse order. Names and settings are those of Zarr 3's `codecs` and
 //! of numcodecs (Zarr 2).
 
+use feedline_pixels::checksum;
 use serde_json::Value as Json;
 
 use super::super::bounds::{self, unpacked};
@@ -59,7 +60,7 @@ impl Codec {
             Codec::Blosc => blosc::inflate(bytes, most),
             Codec::Crc32c => {
                 let (content, sum) = bytes.split_last_chunk::<4>().ok_or("too short for a checksum")?;
-                if crc32c::crc32c(content) != u32::from_le_bytes(*sum) {
+                if checksum::crc32c(content) != u32::from_le_bytes(*sum) {
                     return Err("the checksum does not fit".to_owned());
                 }
                 Ok(content.to_vec())

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 
 use super::block::{self, Description};
-use crate::source::wanted::is_given_up;
+use crate::source::wanted::is_cancelled;
 use crate::source::{LockedFile, private};
 
 /// More lock files than concurrent requests, so that two blocks rarely share one.
@@ -327,7 +327,7 @@ fn lock(mut file: File, lock_timeout: Duration) -> io::Result<LockedFile> {
             Err((file, rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR)) => file,
             Err((_, error)) => return Err(error.into()),
         };
-        if is_given_up() {
+        if is_cancelled() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled while waiting for a lock"));
         }
         if begun.elapsed() >= lock_timeout {

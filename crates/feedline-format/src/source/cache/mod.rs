@@ -6,10 +6,10 @@
 //! warning.
 
 mod block;
+mod block_buffers;
 mod disk;
 mod folder;
 mod lru_map;
-mod spare;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::block::Description;
+use self::block_buffers::BlockBuffers;
 use self::disk::{Disk, Identity};
 pub use self::folder::{CacheReport, CachedEntry, DiskCache};
 use self::lru_map::LruMap;
-use self::spare::SpareBuffers;
-use super::wanted::is_given_up;
+use super::wanted::is_cancelled;
 use super::{
     AheadRead, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, Ticket,
     Traffic, check_wanted, past_end, room_for, to_usize,
@@ -59,7 +59,7 @@ struct Shared {
     disk: Disk,
     state: Mutex<State>,
     check_locks: [Mutex<()>; CHECK_LOCKS],
-    spare: SpareBuffers,
+    spare: BlockBuffers,
     block_bytes: u64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -102,7 +102,7 @@ impl CachedSource {
         let check_locks = std::array::from_fn(|_| Mutex::default());
         let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
         let (state, block_bytes) = (Mutex::new(state), BLOCK_BYTES);
-        let spare = SpareBuffers::default();
+        let spare = BlockBuffers::default();
         let shared = Shared { inner, disk, state, check_locks, spare, block_bytes, hits, misses };
         let shared = Arc::new(shared);
         if let Some(kind) = shared.disk.read_only() {
@@ -215,7 +215,7 @@ impl Shared {
     fn fetch_block(&self, object: &CachedObject, description: &Description) -> Result<io::Result<File>> {
         let _turn = match self.disk.turn(description) {
             Ok(turn) => turn,
-            Err(error) if is_given_up() => {
+            Err(error) if is_cancelled() => {
                 return Err(Error::Closed(format!("the read was cancelled: {error}")));
             }
             Err(error) => return Ok(Err(error)),

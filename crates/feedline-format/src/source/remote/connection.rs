@@ -18,7 +18,7 @@ use super::runtime;
 use super::staged::Stage;
 use super::store::{self, Opened};
 use crate::error::{Error, Location, Result};
-use crate::source::wanted::given_up;
+use crate::source::wanted::cancel_flag;
 use crate::source::{Traffic, add_wait};
 
 /// Number of recent times to the first byte that are kept, for `hedge_after="auto"`.
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let Some(flag) = given_up() else { return runtime::wait(&self.runtime, work) };
+        let Some(flag) = cancel_flag() else { return runtime::wait(&self.runtime, work) };
         let watch = async move {
             while !flag.load(Ordering::Relaxed) {
                 tokio::time::sleep(CHECK_EVERY).await;

@@ -16,7 +16,8 @@ use super::fetch::{ObjectVersion, RangeRequest};
 use super::landing::{Landing, Room};
 use crate::error::{Error, Location, Result};
 use crate::source::cells::{CELL, Cells};
-use crate::source::wanted::is_given_up;
+use crate::source::spare_buffers::{SpareBuffers, capacity_for};
+use crate::source::wanted::is_cancelled;
 use crate::source::{add_wait, changed};
 
 /// All ranges that are being fetched or held, by object.
@@ -24,73 +25,16 @@ use crate::source::{add_wait, changed};
 pub(super) struct Stage {
     ranges: Mutex<HashMap<String, Vec<Arc<Staged>>>>,
     cells: Cells,
-    spare: Mutex<SpareBuffers>,
+    /// Buffers smaller than a cell.
+    spare: Mutex<Spare>,
     /// Number of bytes that had to be copied after they were received.
     pub(super) copied: AtomicU64,
-}
-
-/// Buffers smaller than a cell, of freed ranges, for the next ones: new memory from the system costs a page fault for
-/// every 4 KiB, 0.2 s of CPU per GB where receiving takes 0.5.
-#[derive(Debug, Default)]
-struct SpareBuffers {
-    buffers: Vec<BytesMut>,
-    bytes: usize,
-    /// Bytes of all buffers in use, and their maximum so far: used and spare buffers together never exceed it.
-    used: usize,
-    most_used: usize,
 }
 
 /// Maximum size of the spare buffers while nothing is fetched.
 const MOST_SPARE: usize = 128 << 20;
 
-/// Rounds up to sizes at most an eighth apart, so that the next range can reuse a buffer.
-fn capacity_for(length: usize) -> usize {
-    let step = (length.next_power_of_two() / 16).max(4096);
-    length.next_multiple_of(step)
-}
-
-impl SpareBuffers {
-    /// An empty buffer for `length` bytes.
-    fn take(&mut self, length: usize) -> BytesMut {
-        let capacity = capacity_for(length);
-        self.used += capacity;
-        self.most_used = self.most_used.max(self.used);
-        let found = self.buffers.iter().rposition(|buffer| buffer.capacity() == capacity);
-        let buffer = if let Some(at) = found {
-            self.bytes -= capacity;
-            self.buffers.swap_remove(at)
-        } else {
-            BytesMut::with_capacity(capacity)
-        };
-        self.shrink();
-        buffer
-    }
-
-    /// Takes a buffer for `length` bytes back. It is lost if a piece of it is still in use.
-    fn put(&mut self, length: usize, buffer: Option<BytesMut>) {
-        let capacity = capacity_for(length);
-        self.used = self.used.saturating_sub(capacity);
-        if let Some(mut buffer) = buffer {
-            buffer.clear();
-            if buffer.try_reclaim(capacity) && buffer.capacity() == capacity {
-                self.bytes += capacity;
-                self.buffers.push(buffer);
-            }
-        }
-        self.shrink();
-    }
-
-    /// Frees the oldest spare buffers until the limits hold.
-    fn shrink(&mut self) {
-        let most = (self.most_used - self.used).min(MOST_SPARE);
-        let mut gone = 0;
-        while self.bytes > most {
-            self.bytes -= self.buffers[gone].capacity();
-            gone += 1;
-        }
-        self.buffers.drain(..gone);
-    }
-}
+type Spare = SpareBuffers<BytesMut, MOST_SPARE>;
 
 /// One range and the bytes that have arrived.
 #[derive(Debug)]
@@ -164,7 +108,7 @@ impl Staged {
     /// Waits until the version is known; `None` if no bytes will arrive.
     pub(super) fn known(&self) -> Option<ObjectVersion> {
         let mut progress = self.lock();
-        while progress.known.is_none() && progress.failed.is_none() && !is_given_up() {
+        while progress.known.is_none() && progress.failed.is_none() && !is_cancelled() {
             progress.awaited = 0;
             let waited = self.more.wait_timeout(progress, CHECK_EVERY);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -189,7 +133,7 @@ impl Staged {
             match &progress.failed {
                 Some(Failure::Dropped) => return Ok(None),
                 Some(Failure::Fetching(error)) => return Err(error.clone()),
-                None if is_given_up() => return Ok(None),
+                None if is_cancelled() => return Ok(None),
                 None => {}
             }
             progress.awaited = progress.awaited.min(end);
@@ -209,23 +153,33 @@ impl Staged {
     }
 }
 
+/// An empty buffer for `length` bytes again; `None` if a piece of it is still in use.
+fn reclaimed(mut buffer: BytesMut, length: usize) -> Option<BytesMut> {
+    let capacity = capacity_for(length);
+    buffer.clear();
+    (buffer.try_reclaim(capacity) && buffer.capacity() == capacity).then_some(buffer)
+}
+
 impl Stage {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Staged>>>> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spare(&self) -> MutexGuard<'_, SpareBuffers> {
+    fn spare(&self) -> MutexGuard<'_, Spare> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Memory for `length` bytes: whole cells, and a buffer for the rest.
     fn room(&self, length: usize) -> Room {
-        Room::new(self.cells.take(length / CELL), self.spare().take(length % CELL))
+        let fresh = |capacity| Some(BytesMut::with_capacity(capacity));
+        let rest = self.spare().take(length % CELL, fresh).unwrap_or_default();
+        Room::new(self.cells.take(length / CELL), rest)
     }
 
     /// The buffer of a range of `length` bytes is free again; cells come home by themselves.
     fn let_go(&self, length: usize, room: Option<Room>) {
-        self.spare().put(length % CELL, room.map(Room::into_rest));
+        let rest = length % CELL;
+        self.spare().put(rest, room.and_then(|room| reclaimed(room.into_rest(), rest)));
     }
 
     /// A range that contains this one, complete or not.
@@ -339,49 +293,4 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: Range
         }
     });
     PrefetchGuard { connection: connection.clone(), name: name.to_owned(), staged, task: task.abort_handle() }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn spare_buffers_never_raise_the_peak(
-            steps in prop::collection::vec((1usize..300_000, 0usize..4), 1..200),
-        ) {
-            let mut spare = SpareBuffers::default();
-            let mut taken: Vec<(usize, BytesMut)> = Vec::new();
-            let mut most = 0;
-            for (length, keep) in steps {
-                let buffer = spare.take(length);
-                prop_assert!(buffer.is_empty() && buffer.capacity() >= length);
-                prop_assert!(buffer.capacity() <= length + length / 8 + 4096);
-                taken.push((length, buffer));
-                let used: usize = taken.iter().map(|(_, buffer)| buffer.capacity()).sum();
-                most = most.max(used);
-                prop_assert_eq!(spare.used, used);
-                while taken.len() > keep {
-                    let (length, buffer) = taken.remove(0);
-                    spare.put(length, Some(buffer));
-                }
-                let kept: usize = spare.buffers.iter().map(BytesMut::capacity).sum();
-                prop_assert_eq!(kept, spare.bytes);
-                prop_assert!(spare.used + kept <= most);
-            }
-        }
-    }
-
-    #[test]
-    fn a_buffer_of_similar_length_is_reused() {
-        let mut spare = SpareBuffers::default();
-        let (first, second) = (spare.take(1_000_000), spare.take(1_000_000));
-        let place = first.as_ptr();
-        spare.put(1_000_000, Some(first));
-        let again = spare.take(990_000);
-        assert_eq!(again.as_ptr(), place);
-        drop((again, second));
-    }
 }

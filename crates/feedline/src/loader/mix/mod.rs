@@ -81,7 +81,7 @@ impl MixPlan {
     }
 
     /// Positions of the members' groups that are not among the members.
-    pub(super) fn absent(&self, members: &[Member<'_>], positions: u64) -> Vec<u64> {
+    pub(super) fn partners_on_other_ranks(&self, members: &[Member<'_>], positions: u64) -> Vec<u64> {
         let there = |position: u64| members.iter().any(|member| member.position == position);
         let mut absent = Vec::new();
         for member in members {
@@ -120,7 +120,7 @@ impl Plan {
             return Ok(());
         }
         self.check_labels()?;
-        for views in &self.pictures {
+        for views in &self.image_fields {
             for (column, plan) in &views.outputs {
                 let (image, spec) = (&self.images[*plan], &self.columns[*column]);
                 let Some(size) = image.output().filter(|_| image.copies() == 1) else {
@@ -167,7 +167,7 @@ impl Plan {
 
     fn check_mixable(&self, op: &BatchTransform) -> Result<()> {
         let kinds: Vec<&TargetKind> =
-            self.pictures.iter().flat_map(|views| &views.targets).map(|target| &target.kind).collect();
+            self.image_fields.iter().flat_map(|views| &views.targets).map(|target| &target.kind).collect();
         let name = op.name();
         match op {
             BatchTransform::MixUp(_) if !kinds.is_empty() => {

@@ -6,7 +6,7 @@ use feedline_pixels::{Region, Result, RowForm, Size, copy_box};
 
 use super::Member;
 use super::objects::{Values, box_at, box_bytes, ragged_targets};
-use crate::loader::plan::Views;
+use crate::loader::plan::ImageViews;
 use crate::loader::targets::TargetKind;
 use crate::loader::workers::EpochRun;
 use crate::transform::{BatchTransform, Boxes, MixAction};
@@ -63,7 +63,7 @@ impl EpochRun {
         for (column, form) in dense {
             join_dense(unit, column, &form, &centers)?;
         }
-        for views in &self.plan.pictures {
+        for views in &self.plan.image_fields {
             for view in 0..views.outputs.len() {
                 self.join_objects(unit, views, view, &centers)?;
             }
@@ -74,7 +74,7 @@ impl EpochRun {
     fn join_objects(
         &self,
         unit: &mut [Member<'_>],
-        views: &Views,
+        views: &ImageViews,
         view: usize,
         centers: &[(f64, f64); 4],
     ) -> Result<()> {

@@ -3,7 +3,7 @@
 use feedline_pixels::Size;
 
 use crate::batch::{Room, RowMut, Shape};
-use crate::loader::plan::Views;
+use crate::loader::plan::ImageViews;
 use crate::loader::targets::{TargetKind, TargetPlan};
 use crate::transform::{Boxes, read_boxes, write_box};
 
@@ -84,7 +84,7 @@ pub(super) fn box_bytes(corners: [f64; 4], rules: &Boxes, size: Size) -> Vec<u8>
 }
 
 /// The targets of one view that are ragged.
-pub(super) fn ragged_targets(views: &Views, view: usize) -> impl Iterator<Item = &TargetPlan> {
+pub(super) fn ragged_targets(views: &ImageViews, view: usize) -> impl Iterator<Item = &TargetPlan> {
     views.targets.iter().filter(move |target| {
         target.view == view && !matches!(target.kind, TargetKind::Mask { stack: false, .. })
     })

@@ -5,7 +5,7 @@ use feedline_pixels::{Result, RowForm, Size, copy_marked};
 use super::objects::{Values, box_at, box_bytes, ragged_targets};
 use super::refuse;
 use crate::batch::RowMut;
-use crate::loader::plan::{Plan, Views};
+use crate::loader::plan::{ImageViews, Plan};
 use crate::loader::targets::{TargetKind, TargetPlan};
 use crate::loader::workers::EpochRun;
 use crate::random::Draw;
@@ -14,7 +14,7 @@ use crate::transform::{BatchTransform, Boxes, CopyPaste, MixAction};
 impl Plan {
     /// Checks that there is one mask per box, because objects are pasted by their masks.
     pub(super) fn check_paste(&self, paste: &CopyPaste) -> crate::error::Result<()> {
-        let [views] = &self.pictures[..] else {
+        let [views] = &self.image_fields[..] else {
             return Err(refuse("CopyPaste: for data sets with one image"));
         };
         if views.outputs.len() != 1 {
@@ -48,7 +48,7 @@ impl EpochRun {
         (a, b): (&mut RowMut<'a>, &mut RowMut<'a>),
         actions: (MixAction, MixAction),
     ) -> Result<()> {
-        let views = &self.plan.pictures[0];
+        let views = &self.plan.image_fields[0];
         let targets: Vec<&TargetPlan> = ragged_targets(views, 0).collect();
         let image = views.outputs[0].0;
         let before = |row: &mut RowMut<'_>| Before {
@@ -67,7 +67,7 @@ impl EpochRun {
     fn paste_into(
         &self,
         row: &mut RowMut<'_>,
-        views: &Views,
+        views: &ImageViews,
         targets: &[&TargetPlan],
         (own, other): (&Before, &Before),
         (share, seed): (f64, u64),

@@ -8,8 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// Samples that a worker remembers for a trace.
 const REMEMBERED: usize = 1024;
 
-/// Of so many reads one is looked at closely: asking the system costs a microsecond.
-const LOOK_EVERY: u64 = 64;
+/// Of so many reads one is checked: asking the system costs a microsecond.
+const CHECK_EVERY: u64 = 64;
 
 /// Numbers of one remembered sample.
 const NUMBERS: usize = 7;
@@ -23,9 +23,9 @@ pub(crate) struct Counters {
     pub(super) nanoseconds: [AtomicU64; Work::COUNT],
     /// The system's number of the thread; 0 before it runs.
     pub(super) thread: AtomicU64,
-    /// Reads that were looked at closely: their time, and the part of it on a core.
-    pub(super) looked: AtomicU64,
-    pub(super) looked_on_core: AtomicU64,
+    /// Reads that were checked: their time, and the part of it on a core.
+    pub(super) checked: AtomicU64,
+    pub(super) checked_on_core: AtomicU64,
     /// Samples ever remembered; the last of them lie in `slots`.
     remembered: AtomicU64,
     slots: Box<[[AtomicU64; NUMBERS]]>,
@@ -49,9 +49,9 @@ impl Work {
     pub(super) const COUNT: usize = 6;
 }
 
-/// One sample's making.
+/// When one sample was made, and how long each stage took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct SampleTimes {
     pub(crate) sample: u64,
     /// Since the loader began.
     pub(crate) begun: Duration,
@@ -63,7 +63,7 @@ pub(crate) struct Made {
     pub(crate) transform: Duration,
 }
 
-impl Made {
+impl SampleTimes {
     fn numbers(&self) -> [u64; NUMBERS] {
         let times = [self.begun, self.read, self.waited, self.copy, self.decode, self.transform];
         let [a, b, c, d, e, f] = times.map(|time| time.as_nanos() as u64);
@@ -73,7 +73,7 @@ impl Made {
     fn of(numbers: [u64; NUMBERS]) -> Self {
         let [sample, times @ ..] = numbers;
         let [begun, read, waited, copy, decode, transform] = times.map(Duration::from_nanos);
-        Made { sample, begun, read, waited, copy, decode, transform }
+        SampleTimes { sample, begun, read, waited, copy, decode, transform }
     }
 }
 
@@ -84,8 +84,8 @@ impl Default for Counters {
             bytes: AtomicU64::new(0),
             nanoseconds: Default::default(),
             thread: AtomicU64::new(0),
-            looked: AtomicU64::new(0),
-            looked_on_core: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
+            checked_on_core: AtomicU64::new(0),
             remembered: AtomicU64::new(0),
             slots: (0..REMEMBERED).map(|_| Default::default()).collect(),
         }
@@ -93,8 +93,8 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Says which thread these are of.
-    pub(crate) fn belong_here(&self) {
+    /// Notes that the counters belong to the calling thread.
+    pub(crate) fn note_thread(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.thread.store(thread as u64, Ordering::Relaxed);
     }
@@ -105,35 +105,35 @@ impl Counters {
     }
 
     /// Time this thread was on a core so far, for one read of many; `None` for the others.
-    pub(crate) fn look(&self) -> Option<Duration> {
-        let due = self.samples.load(Ordering::Relaxed).is_multiple_of(LOOK_EVERY);
+    pub(crate) fn begin_core_check(&self) -> Option<Duration> {
+        let due = self.samples.load(Ordering::Relaxed).is_multiple_of(CHECK_EVERY);
         due.then(on_core)
     }
 
-    /// Ends a close look at a read that took `read`.
-    pub(crate) fn looked(&self, before: Option<Duration>, read: Duration) {
+    /// Ends the check of a read that took `read`.
+    pub(crate) fn end_core_check(&self, before: Option<Duration>, read: Duration) {
         if let Some(before) = before {
             let on_core = on_core().saturating_sub(before).min(read);
-            self.looked.fetch_add(read.as_nanos() as u64, Ordering::Relaxed);
-            self.looked_on_core.fetch_add(on_core.as_nanos() as u64, Ordering::Relaxed);
+            self.checked.fetch_add(read.as_nanos() as u64, Ordering::Relaxed);
+            self.checked_on_core.fetch_add(on_core.as_nanos() as u64, Ordering::Relaxed);
         }
     }
 
     /// Counts samples that were made together, as one in a trace.
-    pub(crate) fn finished_together(&self, made: &Made, count: u64) {
+    pub(crate) fn finished_together(&self, times: &SampleTimes, count: u64) {
         self.samples.fetch_add(count - 1, Ordering::Relaxed);
-        self.finished(made, 0);
+        self.finished(times, 0);
     }
 
     /// Counts a finished sample of `bytes` stored bytes.
-    pub(crate) fn finished(&self, made: &Made, bytes: u64) {
+    pub(crate) fn finished(&self, times: &SampleTimes, bytes: u64) {
         self.samples.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.spent(Work::Decode, made.decode);
-        self.spent(Work::Transform, made.transform);
+        self.spent(Work::Decode, times.decode);
+        self.spent(Work::Transform, times.transform);
         let number = self.remembered.load(Ordering::Relaxed);
         let slot = &self.slots[number as usize % REMEMBERED];
-        for (place, value) in slot.iter().zip(made.numbers()) {
+        for (place, value) in slot.iter().zip(times.numbers()) {
             place.store(value, Ordering::Relaxed);
         }
         // Release: who sees the count sees the sample.
@@ -141,7 +141,7 @@ impl Counters {
     }
 
     /// The samples from number `from` on that are still remembered, and the number after the last.
-    pub(super) fn remembered(&self, from: u64) -> (Vec<Made>, u64) {
+    pub(super) fn remembered(&self, from: u64) -> (Vec<SampleTimes>, u64) {
         let end = self.remembered.load(Ordering::Acquire);
         let first = from.max(end.saturating_sub(REMEMBERED as u64));
         let read = |number: u64| {
@@ -152,7 +152,7 @@ impl Counters {
         // The worker went on meanwhile: what it may have written over, or be writing over, is left out.
         let gone = (self.remembered.load(Ordering::Acquire) + 1).saturating_sub(REMEMBERED as u64);
         let kept = found.into_iter().filter(|(number, _)| *number >= gone);
-        (kept.map(|(_, numbers)| Made::of(numbers)).collect(), end)
+        (kept.map(|(_, numbers)| SampleTimes::of(numbers)).collect(), end)
     }
 }
 
@@ -162,13 +162,13 @@ fn on_core() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Times a piece of work after another.
+/// Times pieces of work that follow each other.
 #[derive(Debug)]
-pub(crate) struct Watch(Instant);
+pub(crate) struct Stopwatch(Instant);
 
-impl Watch {
+impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Watch(Instant::now())
+        Stopwatch(Instant::now())
     }
 
     /// When it was started or last asked.
@@ -192,11 +192,11 @@ mod tests {
         let counters = Counters::default();
         let read = Duration::from_nanos(5);
         for sample in 0..3000 {
-            counters.finished(&Made { sample, read, ..Made::default() }, 10);
+            counters.finished(&SampleTimes { sample, read, ..SampleTimes::default() }, 10);
         }
         let (found, end) = counters.remembered(0);
         assert_eq!((end, found.len(), found[0].sample), (3000, REMEMBERED - 1, 3001 - REMEMBERED as u64));
-        assert!(found.iter().all(|made| made.read == read));
+        assert!(found.iter().all(|times| times.read == read));
         assert_eq!(counters.remembered(2998).0.len(), 2);
         assert_eq!(counters.bytes.load(Ordering::Relaxed), 30_000);
     }
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_is_not_on_a_core() {
         let counters = Counters::default();
-        let before = counters.look();
-        assert!(before.is_some(), "the first read is looked at");
+        let before = counters.begin_core_check();
+        assert!(before.is_some(), "the first read is checked");
         std::thread::sleep(Duration::from_millis(20));
-        counters.looked(before, Duration::from_millis(20));
+        counters.end_core_check(before, Duration::from_millis(20));
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        assert!(load(&counters.looked_on_core) * 2 < load(&counters.looked));
-        counters.finished(&Made::default(), 0);
-        assert!(counters.look().is_none(), "the second is not");
+        assert!(load(&counters.checked_on_core) * 2 < load(&counters.checked));
+        counters.finished(&SampleTimes::default(), 0);
+        assert!(counters.begin_core_check().is_none(), "the second is not");
     }
 }

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::tune::Seen;
+use super::tune::Measured;
 use crate::batch::PoolStats;
 use crate::read::Switch;
 use crate::source::Traffic;
 use crate::spec::ReadAhead;
 
 pub use advice::{Bound, Stored};
-pub(crate) use counters::{Counters, Made, Watch, Work};
+pub(crate) use counters::{Counters, SampleTimes, Stopwatch, Work};
 use history::History;
 pub use history::Moment;
 pub use merge::RankStats;
@@ -51,7 +51,7 @@ struct SeenByConsumer {
     history: History,
     /// The last batches; all while recording.
     batches: VecDeque<Taken>,
-    samples: Vec<(usize, Made)>,
+    samples: Vec<(usize, SampleTimes)>,
     /// Up to where each worker's samples are in `samples`.
     collected: Vec<u64>,
 }
@@ -166,10 +166,10 @@ impl Totals {
         let workers = self.workers();
         seen.collected.resize(workers.len(), 0);
         for (number, worker) in workers.iter().enumerate() {
-            let (made, end) = worker.remembered(seen.collected[number]);
+            let (times, end) = worker.remembered(seen.collected[number]);
             seen.collected[number] = end;
             let room = MOST_SAMPLES.saturating_sub(seen.samples.len());
-            seen.samples.extend(made.into_iter().take(room).map(|made| (number, made)));
+            seen.samples.extend(times.into_iter().take(room).map(|times| (number, times)));
         }
     }
 
@@ -183,7 +183,7 @@ impl Totals {
             Trace { samples, batches, workers }
         } else {
             let last = |(number, worker): (usize, &Arc<Counters>)| {
-                worker.remembered(0).0.into_iter().map(move |made| (number, made)).collect::<Vec<_>>()
+                worker.remembered(0).0.into_iter().map(move |times| (number, times)).collect::<Vec<_>>()
             };
             let samples = self.workers().iter().enumerate().flat_map(last).collect();
             Trace { samples, batches: seen.batches.iter().copied().collect(), workers }
@@ -345,7 +345,7 @@ pub struct CoreStats {
 
 /// What the loader knows and its counters do not.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct LoaderFacts {
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     pub(crate) pool: PoolStats,
@@ -360,9 +360,9 @@ pub(crate) struct Known {
 
 impl Totals {
     /// Where time went, for `auto_tune`.
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn measured(&self) -> Measured {
         let seconds = self.stages();
-        Seen {
+        Measured {
             consumer_wait: read_seconds(&self.consumer_wait),
             consumer_busy: read_seconds(&self.consumer_busy),
             workers_idle: seconds.wait,
@@ -385,12 +385,13 @@ impl Totals {
     }
 
     /// The sum of everything.
-    pub(crate) fn sum(&self, known: Known) -> Stats {
+    pub(crate) fn sum(&self, facts: LoaderFacts) -> Stats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let workers = self.workers().clone();
         let all = |read: &dyn Fn(&Counters) -> u64| workers.iter().map(|w| read(w)).sum::<u64>();
-        let (looked, on_core) = (all(&|w| load(&w.looked)), all(&|w| load(&w.looked_on_core)));
-        let Known { threads, depth, pool, dropped, padded, ready, stored, storage, warnings, ahead } = known;
+        let (checked, on_core) = (all(&|w| load(&w.checked)), all(&|w| load(&w.checked_on_core)));
+        let LoaderFacts { threads, depth, pool, dropped, padded, ready, stored, storage, warnings, ahead } =
+            facts;
         let mut stats = Stats {
             threads,
             depth,
@@ -399,7 +400,7 @@ impl Totals {
             delivered: load(&self.delivered),
             bytes_read: all(&|w| load(&w.bytes)),
             seconds: self.stages(),
-            read_blocked: if looked > 0 { 1.0 - on_core as f64 / looked as f64 } else { 0.0 },
+            read_blocked: if checked > 0 { 1.0 - on_core as f64 / checked as f64 } else { 0.0 },
             consumer_wait_seconds: read_seconds(&self.consumer_wait),
             consumer_busy_seconds: read_seconds(&self.consumer_busy),
             interpreter_wait_seconds: read_seconds(&self.interpreter_wait),
@@ -475,8 +476,8 @@ fn read_seconds(counter: &AtomicU64) -> f64 {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
-        Known {
+    fn facts() -> LoaderFacts {
+        LoaderFacts {
             threads: 2,
             depth: 3,
             pool: PoolStats::default(),
@@ -501,18 +502,18 @@ mod tests {
         let totals = Totals::default();
         for _ in 0..2 {
             let worker = totals.worker();
-            let made = Made { decode: Duration::from_secs(3), ..Made::default() };
-            worker.finished(&made, 100);
+            let times = SampleTimes { decode: Duration::from_secs(3), ..SampleTimes::default() };
+            worker.finished(&times, 100);
             worker.spent(Work::Read, Duration::from_secs(1));
         }
         deliver(&totals, 5, 1);
-        let stats = totals.sum(known());
+        let stats = totals.sum(facts());
         assert_eq!((stats.samples, stats.bytes_read, stats.batches, stats.delivered), (2, 200, 1, 1));
         assert!((stats.seconds.decode - 6.0).abs() < 1e-9 && (stats.occupancy.decode - 0.75).abs() < 1e-9);
         assert!(stats.bound == Bound::Decode && stats.bottleneck.starts_with("decode-bound"));
         assert_eq!((stats.queue.ready, stats.queue.history.len()), (1, 1));
         deliver(&totals, 0, 500);
-        assert_eq!(totals.sum(known()).bound, Bound::Consumer);
+        assert_eq!(totals.sum(facts()).bound, Bound::Consumer);
     }
 
     #[test]
@@ -526,15 +527,15 @@ mod tests {
         };
         let totals = Totals::default();
         let worker = totals.worker();
-        let made = Made { decode: Duration::from_micros(3), ..Made::default() };
+        let times = SampleTimes { decode: Duration::from_micros(3), ..SampleTimes::default() };
         for _ in 0..5000 {
-            worker.finished(&made, 1);
+            worker.finished(&times, 1);
         }
         assert!((1000..1100).contains(&events(&totals)));
         totals.record();
         for _ in 0..20 {
             for _ in 0..500 {
-                worker.finished(&made, 1);
+                worker.finished(&times, 1);
             }
             deliver(&totals, 0, 0);
         }

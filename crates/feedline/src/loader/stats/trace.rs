@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::counters::Made;
+use super::counters::SampleTimes;
 
 /// Samples kept of a whole run; about 60 MB.
 pub(super) const MOST_SAMPLES: usize = 1_000_000;
@@ -25,7 +25,7 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// By worker.
-    pub(super) samples: Vec<(usize, Made)>,
+    pub(super) samples: Vec<(usize, SampleTimes)>,
     pub(super) batches: Vec<Taken>,
     pub(super) workers: usize,
 }
@@ -42,8 +42,8 @@ impl Trace {
         for batch in &self.batches {
             events.batch(batch)?;
         }
-        for (worker, made) in &self.samples {
-            events.sample(worker + 1, made)?;
+        for (worker, times) in &self.samples {
+            events.sample(worker + 1, times)?;
         }
         out.write_all(b"]}\n")
     }
@@ -90,17 +90,17 @@ impl<W: Write> Events<'_, W> {
     }
 
     /// Decoding and transforming take turns, strip by strip; they are drawn one after the other.
-    fn sample(&mut self, thread: usize, made: &Made) -> io::Result<()> {
-        let mut at = made.begun;
+    fn sample(&mut self, thread: usize, times: &SampleTimes) -> io::Result<()> {
+        let mut at = times.begun;
         let parts = [
-            ("wait for bytes", made.waited),
-            ("read", made.read.saturating_sub(made.waited)),
-            ("copy", made.copy),
-            ("decode", made.decode),
-            ("transform", made.transform),
+            ("wait for bytes", times.waited),
+            ("read", times.read.saturating_sub(times.waited)),
+            ("copy", times.copy),
+            ("decode", times.decode),
+            ("transform", times.transform),
         ];
         for (name, time) in parts {
-            self.slice(thread, name, at, time, made.sample)?;
+            self.slice(thread, name, at, time, times.sample)?;
             at += time;
         }
         Ok(())
@@ -128,9 +128,15 @@ mod tests {
     #[test]
     fn a_trace_is_json_with_a_track_for_every_thread() {
         let time = Duration::from_micros;
-        let made = Made { sample: 7, begun: time(10), read: time(4), decode: time(20), ..Made::default() };
+        let times = SampleTimes {
+            sample: 7,
+            begun: time(10),
+            read: time(4),
+            decode: time(20),
+            ..SampleTimes::default()
+        };
         let taken = Taken { asked: time(1), got: time(40), ready: 2 };
-        let trace = Trace { samples: vec![(1, made)], batches: vec![taken], workers: 2 };
+        let trace = Trace { samples: vec![(1, times)], batches: vec![taken], workers: 2 };
         let mut text = Vec::new();
         trace.write(&mut text).unwrap();
         let read: serde_json::Value = serde_json::from_slice(&text).unwrap();

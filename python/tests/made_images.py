@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 
-def picture(seed: int, width: int, height: int) -> np.ndarray:
+def make_image(seed: int, width: int, height: int) -> np.ndarray:
     """An image with smooth parts, edges and noise, different for every seed."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
@@ -33,7 +33,7 @@ def make_folder(root: Path, per_class: int = 4, size: tuple[int, int] = (96, 72)
         folder = root / name
         folder.mkdir(parents=True)
         for at in range(per_class):
-            pixels = picture(number, size[0] + 3 * number % 17, size[1] + 5 * number % 13)
+            pixels = make_image(number, size[0] + 3 * number % 17, size[1] + 5 * number % 13)
             (folder / f"{at:03}.jpg").write_bytes(encode(pixels, quality=85, subsampling=number % 3))
             number += 1
     return root

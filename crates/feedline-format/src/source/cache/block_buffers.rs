@@ -12,9 +12,9 @@ const MOST: usize = 4;
 
 /// Buffers that nobody uses at the moment.
 #[derive(Debug, Default)]
-pub(super) struct SpareBuffers(Mutex<Vec<Vec<u8>>>);
+pub(super) struct BlockBuffers(Mutex<Vec<Vec<u8>>>);
 
-impl SpareBuffers {
+impl BlockBuffers {
     /// A buffer of at least `length` bytes, with any content.
     pub(super) fn take(&self, length: usize, of: &Description) -> Result<Vec<u8>> {
         let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
