@@ -288,7 +288,7 @@ fn start_run(
     let plan = &shared.plan.at_epoch(&shared.dataset, epoch)?;
     let setting = shared.tune();
     let threads = shared.threads()?;
-    // Batches with fewer rows leave some of these unused: see `Worker::fly`.
+    // Batches with fewer rows leave some of these unused: see `Worker::make_rows`.
     let (largest, count) = (batches.largest(), batches.count());
     let cancelled: Arc<AtomicBool> = Arc::default();
     let data = PrefetchData {
@@ -314,18 +314,24 @@ fn start_run(
         cancelled,
         loader_begun: shared.totals.begun,
     });
+    let threads = enlist(shared, &run, threads)?;
+    Ok((run, threads))
+}
+
+/// Starts the threads on the run, and lists both for `close`.
+fn enlist(shared: &Shared, run: &Arc<EpochRun>, threads: WorkerThreads) -> Result<SharedThreads> {
     let threads = Arc::new(Mutex::new(Some(threads)));
-    let running = Running { run: Arc::downgrade(&run), threads: Arc::downgrade(&threads) };
+    let running = Running { run: Arc::downgrade(run), threads: Arc::downgrade(&threads) };
     let mut state = shared.state();
     if state.closed {
         return Err(Error::Closed("the loader is closed".to_owned()));
     }
     state.running.push(running);
     if let Some(threads) = &*threads.lock().unwrap_or_else(PoisonError::into_inner) {
-        threads.start(&run);
+        threads.start(run);
     }
     drop(state);
-    Ok((run, threads))
+    Ok(threads)
 }
 
 /// Adds a batch's failures to the statistics.

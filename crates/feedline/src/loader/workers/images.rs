@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use feedline_pixels::Size;
+
 use super::Worker;
 use super::epoch_run::EpochRun;
 use super::errors::{decode_error, missing};
@@ -11,7 +13,7 @@ use crate::loader::plan::ImageViews;
 use crate::loader::targets::{TargetRunner, put_params};
 use crate::render::{ImageDecoder, OpenedImage, RenderTime, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{ImageMeta, SampleBuffer, Value};
-use crate::transform::{Params, Program, SampleKey};
+use crate::transform::{ImagePlan, Params, Program, SampleKey};
 
 impl Worker {
     /// Decodes audio and video. Returns the number of stored bytes that this read.
@@ -53,23 +55,7 @@ impl Worker {
         self.image.set_up(options);
         opened.check(self.max_pixels).map_err(bad)?;
         let size = opened.upright_size();
-        let copies = |plan: usize| run.plan.images[plan].copies();
-        let each =
-            views.outputs.iter().flat_map(|(_, plan)| (0..copies(*plan)).map(move |copy| (*plan, copy)));
-        let count = views.outputs.iter().map(|(_, plan)| copies(*plan) as usize).sum();
-        self.views.resize_with(count, Default::default);
-        let looks = views.outputs.iter().any(|(_, plan)| run.plan.images[*plan].needs_boxes());
-        let boxes =
-            if looks { TargetRunner::given_boxes(run, (sample, size), &self.sample, views)? } else { None };
-        for ((plan, copy), (params, program)) in each.zip(&mut self.views) {
-            params.know_boxes(boxes.clone());
-            let drawn = run.plan.images[plan].draw_copy(size, key, copy, params);
-            drawn.and_then(|()| plan_passes(params, size, program, self.max_pixels)).map_err(|reason| {
-                let name = &run.dataset.schema().fields[field].name;
-                let place = run.locate(sample).with_field(name);
-                Error::sample(place, Stage::Transform, reason)
-            })?;
-        }
+        draw_views(run, key, views, size, &self.sample, &mut self.views)?;
         let (image, planned, targets, buffer) =
             (&mut self.image, &self.views, &mut self.targets, &self.sample);
         for (column, (params, _)) in views.params.iter().zip(planned) {
@@ -86,6 +72,35 @@ impl Worker {
         self.values.set_up(options);
         render_values(run, &mut self.values, form, planned, &opened, row, views).map_err(bad)
     }
+}
+
+/// Draws the parameters of all views of an image of this size, and plans their passes.
+fn draw_views(
+    run: &EpochRun,
+    key: SampleKey,
+    views: &ImageViews,
+    size: Size,
+    buffer: &SampleBuffer,
+    drawn: &mut Vec<(Params, Program)>,
+) -> Result<()> {
+    let plans = || views.outputs.iter().map(|(_, plan)| &run.plan.images[*plan]);
+    drawn.resize_with(plans().map(|plan| plan.copies() as usize).sum(), Default::default);
+    let boxes = if plans().any(ImagePlan::needs_boxes) {
+        TargetRunner::given_boxes(run, (key.sample, size), buffer, views)?
+    } else {
+        None
+    };
+    let each = plans().flat_map(|plan| (0..plan.copies()).map(move |copy| (plan, copy)));
+    for ((plan, copy), (params, program)) in each.zip(drawn) {
+        params.know_boxes(boxes.clone());
+        let done = plan.draw_copy(size, key, copy, params);
+        let max_pixels = run.plan.options.max_pixels;
+        done.and_then(|()| plan_passes(params, size, program, max_pixels)).map_err(|reason| {
+            let name = &run.dataset.schema().fields[views.field].name;
+            Error::sample(run.locate(key.sample).with_field(name), Stage::Transform, reason)
+        })?;
+    }
+    Ok(())
 }
 
 /// Decodes an image of numbers and moves it with the programs of its views.
@@ -208,7 +223,7 @@ fn put_image<T>(
 /// Plans the passes. The limit on pixels applies to what each pass makes, not only to what the first one reads.
 pub(crate) fn plan_passes(
     params: &Params,
-    image: feedline_pixels::Size,
+    image: Size,
     program: &mut Program,
     max_pixels: u64,
 ) -> Result<(), String> {

@@ -23,9 +23,50 @@ impl Worker {
         column: usize,
         output: Output,
     ) -> Result<u64> {
-        let missing = |field| missing(run, sample, field);
         match output {
             Output::Index => row.dense(column).copy_from_slice(&(sample as i64).to_le_bytes()),
+            Output::Int { .. }
+            | Output::Soft { .. }
+            | Output::Float { .. }
+            | Output::IntOrZero { .. }
+            | Output::NumberOrNan { .. }
+            | Output::Valid { .. } => self.number(run, sample, row, column, output)?,
+            Output::Bytes { field, direct } => {
+                refuse_compact(run, sample, field)?;
+                if direct {
+                    return self.direct(run, sample, row, column, field);
+                }
+                put_bytes(run, &self.sample, field, row, column)?;
+            }
+            Output::View { field } => views::put_view(run, sample, row, column, field)?,
+            Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
+            Output::Tokens { field, skip } => {
+                windows::put(run, sample, &self.sample, field, skip, row, column)?;
+            }
+            Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
+            Output::Image { .. }
+            | Output::Target { .. }
+            | Output::Media { .. }
+            | Output::ArrayWindow { .. }
+            | Output::PackedLength
+            | Output::PackedRow => {
+                unreachable!("images, media, windows and packing have their own functions")
+            }
+        }
+        Ok(0)
+    }
+
+    /// Puts one number into its row.
+    fn number(
+        &self,
+        run: &EpochRun,
+        sample: u64,
+        row: &mut RowMut<'_>,
+        column: usize,
+        output: Output,
+    ) -> Result<()> {
+        let missing = |field| missing(run, sample, field);
+        match output {
             Output::Int { field } => match self.sample.value(field) {
                 Value::Int(value) => {
                     let label = run.plan.relabelled(&run.plan.columns[column].name, sample, *value);
@@ -53,29 +94,9 @@ impl Worker {
             Output::Valid { field } => {
                 row.dense(column)[0] = u8::from(*self.sample.value(field) != Value::Missing);
             }
-            Output::Bytes { field, direct } => {
-                refuse_compact(run, sample, field)?;
-                if direct {
-                    return self.direct(run, sample, row, column, field);
-                }
-                put_bytes(run, &self.sample, field, row, column)?;
-            }
-            Output::View { field } => views::put_view(run, sample, row, column, field)?,
-            Output::Array { field } => put_array(run, sample, &self.sample, field, row, column)?,
-            Output::Tokens { field, skip } => {
-                windows::put(run, sample, &self.sample, field, skip, row, column)?;
-            }
-            Output::ImageSize { field } => self.image_size(run, sample, row, column, field)?,
-            Output::Image { .. }
-            | Output::Target { .. }
-            | Output::Media { .. }
-            | Output::ArrayWindow { .. }
-            | Output::PackedLength
-            | Output::PackedRow => {
-                unreachable!("images, media, windows and packing have their own functions")
-            }
+            _ => unreachable!("only fields of numbers"),
         }
-        Ok(0)
+        Ok(())
     }
 
     /// Writes a label as shares of classes.
