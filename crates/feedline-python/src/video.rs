@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use feedline::batch::Slab;
+use feedline::batch::{Slab, SlabPool};
 use feedline::error::Location;
 use feedline::video::{Decoder, Index, WholeFile};
 use pyo3::prelude::*;
@@ -16,15 +16,18 @@ pub(crate) struct PyVideo {
     file: Vec<u8>,
     index: Index,
     decoder: Mutex<Decoder>,
+    memory: SlabPool,
+}
+
+impl PyVideo {
+    /// Memory for frames; the last clip's, if nobody holds it any more.
+    fn room(&self, bytes: usize) -> feedline::video::Result<Slab> {
+        self.memory.lend(bytes).map_err(|_| feedline::video::Error::OutOfMemory { bytes: bytes as u64 })
+    }
 }
 
 fn raised<T>(result: feedline::video::Result<T>) -> PyResult<T> {
     result.map_err(|error| feedline::Error::data(Location::new("video"), error.to_string())).or_raise()
-}
-
-/// Memory for frames, on huge pages if it is large.
-fn room(bytes: usize) -> feedline::video::Result<Slab> {
-    Slab::zeroed(bytes).map_err(|_| feedline::video::Error::OutOfMemory { bytes: bytes as u64 })
 }
 
 #[pymethods]
@@ -32,7 +35,7 @@ impl PyVideo {
     #[new]
     fn new(file: Vec<u8>) -> PyResult<Self> {
         let index = raised(Index::read(&file))?;
-        Ok(PyVideo { file, index, decoder: Mutex::default() })
+        Ok(PyVideo { file, index, decoder: Mutex::default(), memory: SlabPool::default() })
     }
 
     fn __len__(&self) -> usize {
@@ -73,14 +76,14 @@ impl PyVideo {
                 let each = frame.rgb.len();
                 let pixels = match &mut pixels {
                     Some(pixels) => pixels,
-                    none => none.insert(room(indices.len().saturating_mul(each))?),
+                    none => none.insert(self.room(indices.len().saturating_mul(each))?),
                 };
                 pixels.bytes_mut()[place * each..][..each].copy_from_slice(&frame.rgb);
                 Ok(())
             })
         });
         raised(decoded)?;
-        let pixels = pixels.map_or_else(|| Slab::zeroed(0), Ok).or_raise()?;
+        let pixels = pixels.map_or_else(|| self.memory.lend(0), Ok).or_raise()?;
         let frames = Buffer::of_slab(pixels, &[indices.len(), size.0, size.1, 3]);
         py.import("numpy")?.getattr("asarray")?.call1((frames,))
     }

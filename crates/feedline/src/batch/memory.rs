@@ -159,6 +159,23 @@ impl PoolState {
     }
 }
 
+/// Memory for one kind of result, which is used again for the next: at most one slab is kept.
+#[derive(Debug)]
+pub struct SlabPool(Pool);
+
+impl Default for SlabPool {
+    fn default() -> Self {
+        SlabPool(Pool::with_memory(1, u64::MAX, None))
+    }
+}
+
+impl SlabPool {
+    /// Lends `length` bytes of unspecified content.
+    pub fn lend(&self, length: usize) -> Result<Slab> {
+        self.0.lend(length)
+    }
+}
+
 /// Lent memory. Returns to the pool when dropped.
 #[derive(Debug)]
 pub struct Slab {
@@ -168,11 +185,6 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Zeroed memory that no pool takes back.
-    pub fn zeroed(length: usize) -> Result<Self> {
-        Pool::with_memory(0, 0, None).lend(length)
-    }
-
     /// Length in bytes.
     pub fn len(&self) -> usize {
         self.length

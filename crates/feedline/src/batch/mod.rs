@@ -21,7 +21,7 @@ pub use alloc::{BatchMemory, MemoryBlock};
 pub(crate) use budget::Budget;
 pub(crate) use filling::{Filling, Room, RowMut, Sealed, Shape};
 pub(crate) use memory::Pool;
-pub use memory::{PoolStats, Slab};
+pub use memory::{PoolStats, Slab, SlabPool};
 pub(crate) use ring::{Claim, Ring, Take};
 pub use views::{MappedBytes, ViewFiles};
 
