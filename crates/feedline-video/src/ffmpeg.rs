@@ -25,8 +25,9 @@ struct ContextHead {
     log_level_offset: c_int,
 }
 
-/// Added to the level of every message, so that none is important enough to be written.
-const QUIET: c_int = 1000;
+/// Added to the level of every message, so that none is important enough to be written. Only eight bits of the sum count,
+/// and levels go up to 56.
+const QUIET: c_int = 150;
 
 const EAGAIN: c_int = if cfg!(target_os = "macos") { -35 } else { -11 };
 const END: c_int = -0x2046_4f45; // "EOF " as FFmpeg spells it
