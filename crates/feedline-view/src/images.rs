@@ -54,7 +54,7 @@ pub(crate) fn scaled(dataset: &Dataset, sample: u64, field: usize, side: u32) ->
         OwnedValue::Image { bytes, index, meta } => (bytes, index, meta),
         OwnedValue::Missing => return Err(Error::data(place(), "the sample lacks this field")),
         OwnedValue::Bytes(bytes) => {
-            return recording::picture(&bytes, side).map_err(|reason| Error::data(place(), reason));
+            return recording::image(&bytes, side).map_err(|reason| Error::data(place(), reason));
         }
         _ => return Err(Error::data(place(), "no image")),
     };

@@ -1,4 +1,4 @@
-//! Videos and sounds: a picture of each, and the file itself for the browser's player.
+//! Videos and sounds: an image of each, and the file itself for the browser's player.
 
 use feedline::apply::{DrawFrom, ImageOps};
 use feedline::field::MemoryFormat;
@@ -80,7 +80,7 @@ fn media_type(recording: Recording, bytes: &[u8]) -> &'static str {
 }
 
 /// The first frame of a video, or the wave of a sound; its longer side is at most `side`.
-pub(crate) fn picture(bytes: &[u8], side: u32) -> Result<Pixels, String> {
+pub(crate) fn image(bytes: &[u8], side: u32) -> Result<Pixels, String> {
     match Recording::of(bytes) {
         Some(Recording::Video) => first_frame(bytes, side),
         Some(Recording::Sound) => wave(bytes, side),
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_wave_is_a_line_in_silence_and_a_block_when_loud() {
-        let made = picture(&sound(), 64).unwrap();
+        let made = image(&sound(), 64).unwrap();
         assert_eq!((made.width, made.height), (64, 32));
         let inked =
             |column: usize| (0..32).filter(|row| made.bytes[(row * 64 + column) * 3..][..3] == INK).count();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn other_bytes_are_refused() {
         assert_eq!(Recording::of(b"no recording at all"), None);
-        assert!(picture(b"no recording at all", 64).is_err());
-        assert!(picture(&sound()[..30], 64).is_err());
+        assert!(image(b"no recording at all", 64).is_err());
+        assert!(image(&sound()[..30], 64).is_err());
     }
 }
