@@ -54,7 +54,7 @@ const KERNELS: Table = &[
     ("jpeg", &["cpu", "exif", "geometry", "orient", "room", "turbo", "view"]),
     ("dct", &["cpu", "jpeg", "room", "turbo", "view"]),
     ("yuv", &["cpu", "jpeg", "view"]),
-    ("decode", &["exif", "jpeg", "orient", "room", "turbo", "view"]),
+    ("decode", &["cpu", "exif", "jpeg", "orient", "room", "turbo", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
     (
         "nearest",
