@@ -19,6 +19,7 @@ check_file() {
   newest=$(grep -aoE 'GLIBC_2\.[0-9]+' "$work"/content/feedline/*.so | sort -uV | tail -1)
   echo "$(basename "$wheel"): $bytes bytes, newest symbols ${newest:-not of glibc}"
   [ "$bytes" -lt 15000000 ] || fail "a wheel must stay below 15 MB"
+  grep -aqF 'libstdc++' "$work"/content/feedline/*.so && fail "it needs the system's C++ library"
   [ "$(printf '%s\n' "${newest:-GLIBC_2.0}" GLIBC_2.28 | sort -V | tail -1)" = GLIBC_2.28 ] || fail "it needs more than glibc 2.28"
 }
 
@@ -38,7 +39,7 @@ try_emulated() { # NumPy's requirement
   rm -rf "$work/site"
   "$python" -m pip install --quiet --disable-pip-version-check --target "$work/site" --only-binary :all: \
     --python-version "$("$emulated" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
-    --platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64 "$wheel" "$1"
+    --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 "$wheel" "$1"
   export PYTHONPATH=$work/site TRY_PYTHON=$emulated
   (cd "$work" && "$emulated" "$tools/try_wheel.py")
   (cd "$work" && "$emulated" -m feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
