@@ -86,7 +86,7 @@ lint: setup-test build-test ## Formatting, clippy, ruff, types, stubs, layering
 	$(BIN)/python tools/reference_docs.py --check
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python
 
-wheel: ## (untested so far) A wheel as it is released, into dist/, tried in empty environments; for another machine: TARGET=aarch64-unknown-linux-gnu
+wheel: ## A wheel as it is released, into dist/, tried in empty environments; for another machine: TARGET=aarch64-unknown-linux-gnu
 	@PYTHON=$(PYTHON) tools/setup.sh wheel
 	tools/wheel.sh $(TARGET)
 	[ "$(CHECK)" = no ] || PYTHON=$(PYTHON) tools/check_wheel.sh "$$(ls -t dist/*.whl | head -1)"

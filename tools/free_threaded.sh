@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the extension for a Python without the interpreter lock and runs python/free_threaded with it. The interpreter
-# is $FREE_THREADED_PYTHON, or the newest python3.*t there is; where uv is installed it may bring one.
+# Builds the extension for a Python without the interpreter lock and runs python/free_threaded with it, each test in four
+# threads at once. The interpreter is $FREE_THREADED_PYTHON, or the newest python3.*t there is; where uv is installed it may
+# bring one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
@@ -39,4 +40,4 @@ mkdir -p "$there/package"
 cp -r python/feedline "$package"
 rm -f "$package"/*.so
 cp "${CARGO_TARGET_DIR:-target}/release/lib_feedline.so" "$package/_feedline$suffix"
-PYTHONPATH=$there/package "$there/bin/python" -m pytest -c python/free_threaded/pytest.ini python/free_threaded
+PYTHONPATH=$there/package "$there/bin/python" -m pytest -c python/free_threaded/pytest.ini python/free_threaded --parallel-threads=4

@@ -31,4 +31,5 @@ make_tool "$processor-linux-gnu-ar" ar
 make_tool "$processor-linux-gnu-strip" "objcopy --strip-all"
 export PATH=$tools:$PWD/.venv/bin:$PATH CC=$tools/zig-cc
 
-.venv/bin/maturin build --profile dist --strip --locked --zig --target "$target" --compatibility "$tag" --out dist
+.venv/bin/maturin build --profile dist --strip --locked --zig --target "$target" --compatibility "$tag" \
+  --compression-level 9 --out dist

@@ -10,14 +10,15 @@ import fnmatch
 import json
 import os
 import re
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import AccessError, DataError, NotFoundError, OptionError, StorageError
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
 
 __all__ = ["is_hub", "located"]
 
@@ -110,6 +111,10 @@ class _Hub:
             address = following.group(1).removeprefix(self._endpoint) if following else ""
 
     def _ask(self, uri: str, path: str) -> tuple[Any, str]:
+        # Only the hub needs these, and they are slow to import.
+        import urllib.error  # noqa: PLC0415
+        import urllib.request  # noqa: PLC0415
+
         # Only this hub: a Link header to another host must not get the token.
         request = urllib.request.Request(self._endpoint + path)  # noqa: S310 - the endpoint is the user's
         if self._token is not None:
@@ -123,7 +128,7 @@ class _Hub:
             raise StorageError(0, f"{uri}: the hub at {self._endpoint} does not answer: {error}") from error
 
 
-def _refused(uri: str, error: urllib.error.HTTPError) -> StorageError:
+def _refused(uri: str, error: HTTPError) -> StorageError:
     if error.code in (401, 403):
         return AccessError(13, f"{uri}: the hub refuses access\nhint: set HF_TOKEN, or log in; gated data need consent")
     if error.code == 404:  # noqa: PLR2004 - not found

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import warnings
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -196,6 +195,8 @@ def _voc(folder: Path, files: Mapping[str, str]) -> tuple[list[dict[str, Any]], 
 
 
 def _voc_objects(file: str) -> list[tuple[str, list[float], int]]:
+    import xml.etree.ElementTree as ET  # noqa: PLC0415 - slow to import, and only for these
+
     try:
         root = ET.parse(file).getroot()  # noqa: S314 - expat bounds what entities may grow to
         found = []

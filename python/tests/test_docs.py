@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import feedline as fl
@@ -97,6 +99,29 @@ def test_the_code_of_the_readme_runs(data, monkeypatch):
     text = (DOCS.parent / "README.md").read_text()
     assert BLOCK.search(text)
     run("README.md", data, text)
+
+
+COMMAND = re.compile(r"(?<!install )\bfeedline ([a-z][a-z-]*)((?: [^`\n#|;]*)?)")
+CODE = re.compile(r"^```sh\n(.*?)^```|`(feedline [^`\n]+)`", re.MULTILINE | re.DOTALL)
+
+
+def commands_of_the_pages():
+    """Every subcommand that a page calls, with the options that pages give it."""
+    found: dict[str, set[str]] = {}
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for block, inline in CODE.findall(page.read_text()):
+            for command, rest in COMMAND.findall(block or inline):
+                found.setdefault(command, set()).update(re.findall(r"(?<=\s)--[a-z][a-z-]*", rest))
+    return found
+
+
+@pytest.mark.parametrize(("command", "options"), sorted(commands_of_the_pages().items()))
+def test_commands_of_the_pages_have_the_options_they_name(command, options):
+    asked = subprocess.run(
+        [sys.executable, "-m", "feedline", command, "--help"], capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert {option for option in options if not re.search(rf"{option}\b(?!-)", asked.stdout)} == set()
 
 
 def lead_to_bucket(servers, monkeypatch):
