@@ -160,6 +160,33 @@ def test_one_draw_for_all_frames_and_resume(tmp_path):
 
 
 @pytest.mark.usefixtures("plain")
+def test_several_clips_of_a_video(tmp_path, plain):
+    ds = fl.open(folder_of(tmp_path, {"0.mp4": plain}))
+    every = ds.decoded()[0]["video"].frames(list(range(40)))
+
+    def clips(**options):
+        ops = {"video": [T.Clip(4, 2, clips=3, **options)]}
+        with fl.Loader(ds, transforms=ops, batch_size=1, output="numpy", dtype="uint8", seed=5) as loader:
+            return next(iter(loader))
+
+    batch = clips(policy="regular")
+    assert batch["video"][0].shape == (3, 4, 3, 64, 96)
+    starts = [0, 16, 33]
+    for clip, times, start in zip(batch["video"][0], batch["video.times"][0], starts, strict=True):
+        assert np.array_equal(clip.transpose(0, 2, 3, 1), every[start : start + 7 : 2])
+        assert np.allclose(times, (start + 2 * np.arange(4)) / 25)
+    drawn = clips(policy="random")["video.times"][0]
+    assert drawn.shape == (3, 4)
+    assert len({times[0] for times in drawn.tolist()}) > 1
+    ops = {"video": [T.Clip(4, clips=2), T.Resize((8, 8))]}
+    with fl.Loader(ds, transforms=ops, batch_size=1, output="numpy") as loader:
+        batch = next(iter(loader))
+        assert batch["video"].shape == (1, 2, 4, 3, 8, 8)
+        assert batch["video.times"].shape == (1, 2, 4)
+    with pytest.raises(OptionError, match="clips"):
+        T.Clip(4, policy="uniform", clips=2)
+
+
 def test_variable_rates_are_sampled_by_time(tmp_path):
     times = np.cumsum([0, *np.random.default_rng(1).integers(15, 120, 39)]).tolist()
     content = encoded(times=times, g=8, bf=2)

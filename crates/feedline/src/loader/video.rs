@@ -71,8 +71,9 @@ impl VideoPlan {
         let times = format!("{name}.times");
         let size = image.output().filter(|_| clip.policy != ClipPolicy::All);
         let columns = if let Some(size) = size {
-            let shape = [&[clip.frames], &image.shape(size)[..]].concat();
-            [ColumnSpec::dense(name, dtype, &shape), ColumnSpec::dense(times, DType::F64, &[clip.frames])]
+            let frames = frames_shape(clip, clip.frames * clip.clips);
+            let shape = [&frames[..], &image.shape(size)[..]].concat();
+            [ColumnSpec::dense(name, dtype, &shape), ColumnSpec::dense(times, DType::F64, &frames)]
         } else {
             let ragged = |name: &str, dtype| ColumnSpec::ragged(name, dtype, true, Meaning::Numbers);
             [ragged(name, dtype), ragged(&times, DType::F64)]
@@ -83,6 +84,11 @@ impl VideoPlan {
             VideoPlan { field, clip: *clip, image, columns: columns_at, dense: size.is_some(), in_parts };
         Ok((plan, columns))
     }
+}
+
+/// The dimensions of `count` frames: several clips have one of their own.
+fn frames_shape(clip: &Clip, count: u64) -> Vec<u64> {
+    if clip.clips > 1 { vec![clip.clips, clip.frames] } else { vec![count] }
 }
 
 impl Times for Index {
@@ -317,10 +323,11 @@ fn write(
         row.dense(seconds).copy_from_slice(times);
         return Ok(());
     }
-    let shape = [&[count as u64], &plan.image.shape(output)[..]].concat();
+    let count = frames_shape(&plan.clip, count as u64);
+    let shape = [&count[..], &plan.image.shape(output)[..]].concat();
     run.reserve(row, rows.len() + times.len());
     *row.ragged(frames).1 = Shape::new(&shape);
     copy_unplanned(rows, row, frames)?;
-    *row.ragged(seconds).1 = Shape::new(&[count as u64]);
+    *row.ragged(seconds).1 = Shape::new(&count);
     copy_unplanned(times, row, seconds)
 }

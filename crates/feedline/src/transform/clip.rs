@@ -18,6 +18,8 @@ pub enum ClipPolicy {
     Uniform,
     /// At the beginning.
     Start,
+    /// Clips that begin at equal distances, the first one at the beginning, the last one as late as it fits.
+    Regular,
     /// Every `stride`-th frame of the whole video.
     All,
 }
@@ -53,6 +55,9 @@ pub struct Clip {
     /// What is past the end.
     #[serde(default)]
     pub past_end: PastEnd,
+    /// Number of clips, one after the other.
+    #[serde(default = "one")]
+    pub clips: u64,
 }
 
 fn one() -> u64 {
@@ -87,8 +92,25 @@ impl Clip {
         }
         let span = (self.frames - 1).saturating_mul(self.stride).saturating_add(1);
         let room = count.saturating_sub(span);
-        let start = if self.policy == ClipPolicy::Random { draw.below(room + 1) } else { 0 };
-        (0..self.frames).map(|at| self.within(start.saturating_add(at * self.stride), count)).collect()
+        let mut frames = Vec::new();
+        for number in 0..self.clips {
+            let start = match self.policy {
+                ClipPolicy::Random => draw.below(room + 1),
+                ClipPolicy::Regular => {
+                    (u128::from(room) * self.share(number).0 / self.share(number).1) as u64
+                }
+                _ => 0,
+            };
+            for at in 0..self.frames {
+                frames.push(self.within(start.saturating_add(at * self.stride), count)?);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// How far along a regular clip begins, as a fraction.
+    fn share(&self, number: u64) -> (u128, u128) {
+        (u128::from(number), u128::from(self.clips.max(2) - 1))
     }
 
     /// A frame number past the end, as the clip wants it.
@@ -110,16 +132,26 @@ impl Clip {
         let step = self.stride as f64 / fps;
         let span = (self.frames - 1) as f64 * step;
         let room = (length - span).max(0.0);
-        let (start, step, count) = match self.policy {
-            ClipPolicy::Random => (draw.unit() * room, step, self.frames),
-            ClipPolicy::Start => (0.0, step, self.frames),
-            ClipPolicy::Uniform => {
-                let each = length / self.frames as f64;
-                (each / 2.0, each, self.frames)
+        let mut frames = Vec::new();
+        for number in 0..self.clips {
+            let (start, step, count) = match self.policy {
+                ClipPolicy::Random => (draw.unit() * room, step, self.frames),
+                ClipPolicy::Start => (0.0, step, self.frames),
+                ClipPolicy::Regular => {
+                    let (number, last) = self.share(number);
+                    (room * number as f64 / last as f64, step, self.frames)
+                }
+                ClipPolicy::Uniform => {
+                    let each = length / self.frames as f64;
+                    (each / 2.0, each, self.frames)
+                }
+                ClipPolicy::All => (0.0, step, ((length / step).ceil() as u64).clamp(1, 1 << 24)),
+            };
+            for at in 0..count {
+                frames.push(self.at_time(video, first, start + at as f64 * step, length)?);
             }
-            ClipPolicy::All => (0.0, step, ((length / step).ceil() as u64).clamp(1, 1 << 24)),
-        };
-        (0..count).map(|at| self.at_time(video, first, start + at as f64 * step, length)).collect()
+        }
+        Ok(frames)
     }
 
     fn at_time(&self, video: &dyn Times, first: f64, seconds: f64, length: f64) -> Result<u64, String> {
@@ -143,6 +175,13 @@ impl Op for Clip {
     fn check(&self) -> Result<(), String> {
         if self.frames == 0 || self.stride == 0 || self.frames > 1 << 20 || self.stride > 1 << 30 {
             return Err(format!("{} frames, {} apart", self.frames, self.stride));
+        }
+        let several = self.clips > 1;
+        if self.clips == 0 || self.clips.saturating_mul(self.frames) > 1 << 20 {
+            return Err(format!("{} clips of {} frames", self.clips, self.frames));
+        }
+        if several && !matches!(self.policy, ClipPolicy::Random | ClipPolicy::Regular) {
+            return Err("several clips lie at policy='random' or 'regular' places".to_owned());
         }
         match self.fps {
             Some(fps) if !(fps > 0.0 && fps <= 10_000.0) => Err(format!("{fps} frames per second")),
@@ -178,7 +217,7 @@ mod tests {
     }
 
     fn clip(frames: u64, stride: u64, policy: ClipPolicy) -> Clip {
-        Clip { frames, stride, policy, fps: None, past_end: PastEnd::Repeat }
+        Clip { frames, stride, policy, fps: None, past_end: PastEnd::Repeat, clips: 1 }
     }
 
     fn chosen(clip: Clip, count: u64) -> Vec<u64> {
@@ -195,6 +234,26 @@ mod tests {
         assert_eq!(chosen(wrapped, 4), [0, 2, 0, 2]);
         let refused = Clip { past_end: PastEnd::Error, ..clip(4, 2, ClipPolicy::Start) };
         assert!(refused.choose(&Steady(4), &mut Draw::new(&[1])).is_err());
+    }
+
+    #[test]
+    fn several_clips_follow_each_other() {
+        let three = Clip { clips: 3, ..clip(2, 2, ClipPolicy::Regular) };
+        assert_eq!(chosen(three, 21), [0, 2, 9, 11, 18, 20]);
+        assert_eq!(chosen(Clip { clips: 1, ..three }, 21), [0, 2]);
+        assert_eq!(chosen(Clip { fps: Some(25.0), ..three }, 21), [0, 2, 9, 11, 19, 20]);
+        assert_eq!(chosen(three, 1), [0; 6]);
+        let random = Clip { policy: ClipPolicy::Random, ..three };
+        let frames = chosen(random, 1000);
+        assert!(frames.as_chunks::<2>().0.iter().all(|[one, other]| one + 2 == *other));
+        assert_eq!(
+            chosen(clip(2, 2, ClipPolicy::Random), 1000),
+            frames[..2],
+            "the first is that of one clip"
+        );
+        assert!(Clip { policy: ClipPolicy::Uniform, ..three }.check().is_err());
+        assert!(Clip { clips: 0, ..three }.check().is_err());
+        assert!(Clip { clips: 1 << 20, ..three }.check().is_err());
     }
 
     #[test]
