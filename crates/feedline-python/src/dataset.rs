@@ -310,6 +310,12 @@ fn to_python(py: Python<'_>, value: OwnedValue) -> PyResult<Bound<'_, PyAny>> {
 /// A NumPy array of these elements. Their memory becomes the array's, unless the array would not be aligned.
 fn array<'py>(py: Python<'py>, dtype: DType, shape: &[u64], bytes: Vec<u8>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
+    // NumPy believes the shape: one that reaches past the memory must not get there.
+    let needed = shape.iter().try_fold(dtype.size() as u64, |bytes, side| bytes.checked_mul(*side));
+    if needed != Some(bytes.len() as u64) {
+        let reason = format!("{} bytes for an array of shape {shape:?} of {}", bytes.len(), dtype.name());
+        return Err(PyValueError::new_err(reason));
+    }
     let aligned = bytes.as_ptr().addr().is_multiple_of(dtype.size().max(1)) && !bytes.is_empty();
     let seen = numpy.getattr("asarray")?.call1((Buffer::of_bytes(bytes, dtype, shape),))?;
     if aligned { Ok(seen) } else { seen.call_method0("copy") }

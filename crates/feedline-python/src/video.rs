@@ -72,8 +72,13 @@ impl PyVideo {
         let decoded = py.detach(|| {
             let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
             decoder.frames(&WholeFile(&self.file), &self.index, &indices, &mut |place, frame| {
-                size = (frame.height, frame.width);
                 let each = frame.rgb.len();
+                // All frames of an array have one size.
+                if pixels.is_some() && size != (frame.height, frame.width) {
+                    let reason = format!("a frame of {}x{} after others", frame.width, frame.height);
+                    return Err(feedline::video::Error::Malformed(reason));
+                }
+                size = (frame.height, frame.width);
                 let pixels = match &mut pixels {
                     Some(pixels) => pixels,
                     none => none.insert(self.room(indices.len().saturating_mul(each))?),
