@@ -61,7 +61,7 @@ pub(crate) fn run(args: &PackArgs, output: &mut Output) -> Result<ExitCode, Fail
     };
     if !args.quiet {
         warn_of_skipped(&report);
-        tell_of_progressive(&options);
+        report_progressive(&options);
     }
     output.document(|| document(&report, &source, args, &options, seconds));
     if !args.quiet {
@@ -112,7 +112,7 @@ fn in_tasks(
         warn_of_skipped(report);
     }
     if !args.quiet {
-        tell_of_progressive(options);
+        report_progressive(options);
     }
     match &report {
         Some(report) => output.document(|| document(report, source, args, options, bar.elapsed())),
@@ -212,7 +212,7 @@ fn progressive(options: &PackOptions) -> (u64, u64) {
 }
 
 /// Says what `--baseline` would bring, or has brought.
-pub(crate) fn tell_of_progressive(options: &PackOptions) {
+pub(crate) fn report_progressive(options: &PackOptions) {
     let (kept, rewritten) = progressive(options);
     if rewritten > 0 {
         message(&format!(

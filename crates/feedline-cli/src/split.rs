@@ -60,7 +60,7 @@ pub(crate) fn run(
     }
     output.document(|| json!({ "splits": documents }));
     if !args.quiet {
-        pack::tell_of_progressive(options);
+        pack::report_progressive(options);
         output.table(&table);
     }
     Ok(ExitCode::Ok)

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::head::Head;
+use crate::head::HttpHead;
 use crate::proxy::Request;
 
 /// An answer instead of the object: a status line (`401 Unauthorized`) and further headers.
@@ -110,7 +110,7 @@ impl Shared {
         client.set_nodelay(true)?;
         let mut reading = BufReader::new(client.try_clone()?);
         loop {
-            let head = match Head::read(&mut reading) {
+            let head = match HttpHead::read(&mut reading) {
                 Ok(Some(head)) => head,
                 Ok(None) => return Ok(()),
                 // Web servers answer like this to what is not http.

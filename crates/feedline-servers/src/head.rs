@@ -3,14 +3,14 @@
 use std::io::{self, BufRead, Write};
 
 /// The head of a request or an answer.
-pub(crate) struct Head {
+pub(crate) struct HttpHead {
     pub(crate) first: String,
     pub(crate) headers: Vec<(String, String)>,
 }
 
-impl Head {
+impl HttpHead {
     /// Reads a head; `None` at the end of the connection.
-    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Head>> {
+    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<HttpHead>> {
         let mut first = String::new();
         if from.read_line(&mut first)? == 0 {
             return Ok(None);
@@ -25,7 +25,7 @@ impl Head {
                 headers.push((name.trim().to_owned(), value.trim().to_owned()));
             }
         }
-        Ok(Some(Head { first: first.trim_end().to_owned(), headers }))
+        Ok(Some(HttpHead { first: first.trim_end().to_owned(), headers }))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

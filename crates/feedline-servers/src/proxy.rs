@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::head::Head;
+use crate::head::HttpHead;
 
 /// What to do to one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl Shared {
         let _ = client.set_nodelay(true);
         let Ok(reading) = client.try_clone() else { return };
         let mut reading = BufReader::new(reading);
-        while let Ok(Some(head)) = Head::read(&mut reading) {
+        while let Ok(Some(head)) = HttpHead::read(&mut reading) {
             match self.exchange(head, &mut reading, &client) {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return,
@@ -216,7 +216,7 @@ impl Shared {
     }
 
     /// Handles one request and its answer; returns whether the connection stays open.
-    fn exchange(&self, mut head: Head, body: &mut impl Read, client: &TcpStream) -> io::Result<bool> {
+    fn exchange(&self, mut head: HttpHead, body: &mut impl Read, client: &TcpStream) -> io::Result<bool> {
         let fault = self.judge(&head);
         let mut upstream = TcpStream::connect(self.upstream)?;
         upstream.set_nodelay(true)?;
@@ -228,7 +228,7 @@ impl Shared {
             return refuse(client, only_head, status, code);
         }
         let mut answer = BufReader::new(upstream);
-        let Some(mut head) = Head::read(&mut answer)? else { return Ok(false) };
+        let Some(mut head) = HttpHead::read(&mut answer)? else { return Ok(false) };
         head.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
         let chunked = head.get("transfer-encoding").is_some();
         match fault {
@@ -253,7 +253,7 @@ impl Shared {
         self.pass(fault, &mut answer, client, length)
     }
 
-    fn judge(&self, head: &Head) -> Fault {
+    fn judge(&self, head: &HttpHead) -> Fault {
         let mut words = head.first.split_whitespace();
         let request = Request {
             number: self.counts.requests.fetch_add(1, Ordering::Relaxed),

@@ -44,8 +44,10 @@ pub(super) unsafe fn row(sample: &Sample, field: &Field, from: ImageRef<'_>, y: 
 #[inline]
 unsafe fn eight(from: ImageRef<'_>, outside: Outside, across: &[f64], down: &[f64], pixels: &mut [u8]) {
     if let (Ok(across), Ok(down)) = (across.try_into(), down.try_into()) {
-        let (columns, rows) =
-            (Around::new(across, from.size.width, outside), Around::new(down, from.size.height, outside));
+        let (columns, rows) = (
+            Neighbours::new(across, from.size.width, outside),
+            Neighbours::new(down, from.size.height, outside),
+        );
         if let (Some(columns), Some(rows)) = (columns, rows) {
             // SAFETY: both lie inside; 32 bytes.
             return unsafe { blend(from, &columns, &rows, pixels.as_mut_ptr()) };
@@ -57,12 +59,12 @@ unsafe fn eight(from: ImageRef<'_>, outside: Outside, across: &[f64], down: &[f6
 }
 
 /// The first of two neighbours along an axis, and how far eight places lie from it towards the second.
-struct Around {
+struct Neighbours {
     first: __m256i,
     share: __m256,
 }
 
-impl Around {
+impl Neighbours {
     /// `None` unless both neighbours of all eight are there.
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -107,7 +109,7 @@ impl Around {
             there = _mm256_and_pd(there, _mm256_and_pd(above, below));
         }
         let share = |at: usize| _mm256_cvtpd_ps(_mm256_sub_pd(halves[at], floors[at]));
-        (_mm256_movemask_pd(there) == 15).then(|| Around {
+        (_mm256_movemask_pd(there) == 15).then(|| Neighbours {
             first: _mm256_set_m128i(_mm256_cvttpd_epi32(floors[1]), _mm256_cvttpd_epi32(floors[0])),
             share: _mm256_set_m128(share(1), share(0)),
         })
@@ -121,7 +123,7 @@ impl Around {
 /// Needs AVX2, places inside an image that [`is_reachable`], and 32 writable bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn blend(from: ImageRef<'_>, columns: &Around, rows: &Around, to: *mut u8) {
+unsafe fn blend(from: ImageRef<'_>, columns: &Neighbours, rows: &Neighbours, to: *mut u8) {
     let one = _mm256_set1_ps(1.0);
     let (dx, dy) = (columns.share, rows.share);
     let (ex, ey) = (_mm256_sub_ps(one, dx), _mm256_sub_ps(one, dy));

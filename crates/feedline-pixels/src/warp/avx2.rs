@@ -98,8 +98,8 @@ unsafe fn bilinear(
         let high = _mm256_and_pd(within(high_across, size.width), within(high_down, size.height));
         let mut made = filled;
         if _mm256_movemask_pd(_mm256_or_pd(low, high)) != 0 {
-            let columns = Around::new([low_across, high_across], [low, high], size.width);
-            let rows = Around::new([low_down, high_down], [low, high], size.height);
+            let columns = Neighbours::new([low_across, high_across], [low, high], size.width);
+            let rows = Neighbours::new([low_down, high_down], [low, high], size.height);
             // SAFETY: the caller guarantees that the image is reachable; places outside are replaced by 0.
             let blended = unsafe { eight(from, &columns, &rows) };
             made = _mm256_blendv_epi8(filled, blended, _mm256_set_m128i(narrow(high), narrow(low)));
@@ -135,13 +135,13 @@ fn narrow(mask: __m256d) -> __m128i {
 }
 
 /// Two neighbours along one axis, and the position between them, for eight places.
-struct Around {
+struct Neighbours {
     first: __m256i,
     second: __m256i,
     share: [__m256d; 2],
 }
 
-impl Around {
+impl Neighbours {
     /// Places outside (`inside` is not set) are replaced by 0.
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -150,7 +150,7 @@ impl Around {
         let (high, high_share) = floor(_mm256_and_pd(places[1], inside[1]));
         let floor = _mm256_set_m128i(high, low);
         let last = _mm256_set1_epi32(length as i32 - 1);
-        Around {
+        Neighbours {
             first: _mm256_max_epi32(floor, _mm256_setzero_si256()),
             second: _mm256_min_epi32(_mm256_add_epi32(floor, _mm256_set1_epi32(1)), last),
             share: [low_share, high_share],
@@ -174,7 +174,7 @@ fn floor(places: __m256d) -> (__m128i, __m256d) {
 /// Needs AVX2, an image that [`is_reachable`], and places inside it.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i {
+unsafe fn eight(from: ImageRef<'_>, columns: &Neighbours, rows: &Neighbours) -> __m256i {
     let stride = _mm256_set1_epi32(from.stride as i32);
     let (left, right) = (_mm256_slli_epi32::<2>(columns.first), _mm256_slli_epi32::<2>(columns.second));
     let (upper, lower) = (_mm256_mullo_epi32(rows.first, stride), _mm256_mullo_epi32(rows.second, stride));
@@ -198,7 +198,7 @@ unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i 
 /// The channel at bit `SHIFT`, blended horizontally, then vertically.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn channel<const SHIFT: i32>(four: [__m256i; 4], columns: &Around, rows: &Around) -> __m256i {
+fn channel<const SHIFT: i32>(four: [__m256i; 4], columns: &Neighbours, rows: &Neighbours) -> __m256i {
     let byte = _mm256_set1_epi32(255);
     let value = |pixels: __m256i| _mm256_and_si256(_mm256_srli_epi32::<SHIFT>(pixels), byte);
     let [a, b, c, d] = [value(four[0]), value(four[1]), value(four[2]), value(four[3])];

@@ -94,8 +94,8 @@ unsafe fn bilinear(
         let inside = within(across, from.size.width) & within(down, from.size.height);
         let mut made = filled;
         if inside != 0 {
-            let columns = Around::new(across, inside, from.size.width);
-            let rows = Around::new(down, inside, from.size.height);
+            let columns = Neighbours::new(across, inside, from.size.width);
+            let rows = Neighbours::new(down, inside, from.size.height);
             // SAFETY: the caller guarantees that the image is reachable; places outside are replaced by 0.
             let blended = unsafe { eight(from, &columns, &rows) };
             made = _mm256_mask_mov_epi32(filled, inside, blended);
@@ -115,13 +115,13 @@ fn within(places: __m512d, length: u32) -> u8 {
 }
 
 /// Two neighbours along one axis, and the position between them, for eight places.
-struct Around {
+struct Neighbours {
     first: __m256i,
     second: __m256i,
     share: __m512d,
 }
 
-impl Around {
+impl Neighbours {
     /// Places outside (`inside` is not set) are replaced by 0.
     #[target_feature(enable = "avx512f,avx512vl,avx2")]
     #[inline]
@@ -130,7 +130,7 @@ impl Around {
         let floor = _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(places);
         let whole = _mm512_cvttpd_epi32(floor);
         let last = _mm256_set1_epi32(length as i32 - 1);
-        Around {
+        Neighbours {
             first: _mm256_max_epi32(whole, _mm256_setzero_si256()),
             second: _mm256_min_epi32(_mm256_add_epi32(whole, _mm256_set1_epi32(1)), last),
             share: _mm512_sub_pd(places, floor),
@@ -145,7 +145,7 @@ impl Around {
 /// Needs AVX-512 F, AVX2, an image that [`is_reachable`], and places inside it.
 #[target_feature(enable = "avx512f,avx512vl,avx2")]
 #[inline]
-unsafe fn eight(from: ImageRef<'_>, columns: &Around, rows: &Around) -> __m256i {
+unsafe fn eight(from: ImageRef<'_>, columns: &Neighbours, rows: &Neighbours) -> __m256i {
     let stride = _mm256_set1_epi32(from.stride as i32);
     let (left, right) = (_mm256_slli_epi32::<2>(columns.first), _mm256_slli_epi32::<2>(columns.second));
     let (upper, lower) = (_mm256_mullo_epi32(rows.first, stride), _mm256_mullo_epi32(rows.second, stride));

@@ -207,13 +207,13 @@ impl Params {
         let image = (self.image.height, self.image.width);
         let (normalize, channels) = (self.normalize.clone(), self.channels.count());
         let (actions, opposed) = (self.actions.clone(), self.opposed);
-        let written = Written { version: VERSION, image, actions, normalize, opposed, channels };
+        let written = StoredParams { version: VERSION, image, actions, normalize, opposed, channels };
         serde_json::to_string(&written).expect("actions are plain data")
     }
 
     /// Parses the JSON of [`to_json`](Self::to_json), for an image of this size.
     pub(crate) fn from_json(text: &str, image: Size) -> Result<Self, String> {
-        let Written { version, image: (height, width), actions, normalize, opposed, channels } =
+        let StoredParams { version, image: (height, width), actions, normalize, opposed, channels } =
             serde_json::from_str(text).map_err(|e| {
                 // The position in the text does not help: the text was made from a dict just now.
                 let reason = e.to_string();
@@ -263,7 +263,7 @@ impl Params {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StoredParams {
     version: u32,
     image: (u32, u32),
     actions: Vec<Action>,

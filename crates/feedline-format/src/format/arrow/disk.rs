@@ -19,17 +19,17 @@ const DICT: &str = "dataset_dict.json";
 
 /// The files of a data set, and what else is known about it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFiles {
     pub(super) names: Vec<String>,
     pub(super) mapping: Option<Vec<u64>>,
     pub(super) features: Features,
 }
 
-impl Found {
+impl FoundFiles {
     /// Files that the user listed.
     pub(super) fn listed(source: &dyn Source, names: Vec<String>, options: &ReadingOptions) -> Result<Self> {
         let names = splits::choose(source.uri(), names, options.split.as_deref(), true)?;
-        Ok(Found { names, mapping: None, features: Features::default() })
+        Ok(FoundFiles { names, mapping: None, features: Features::default() })
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn loose_files(source: &dyn Source) -> Result<Vec<String>> {
 }
 
 /// The files of the folder.
-pub(super) fn find(source: &dyn Source, options: &ReadingOptions) -> Result<Found> {
+pub(super) fn find(source: &dyn Source, options: &ReadingOptions) -> Result<FoundFiles> {
     if source.exists(DICT)? {
         let folder = split_folder(source, options)?;
         return saved(source, &format!("{folder}/"));
@@ -78,7 +78,7 @@ pub(super) fn find(source: &dyn Source, options: &ReadingOptions) -> Result<Foun
     }
     let names = splits::choose(source.uri(), names, options.split.as_deref(), false)?;
     let features = features(source, "")?;
-    Ok(Found { names, mapping: None, features })
+    Ok(FoundFiles { names, mapping: None, features })
 }
 
 fn split_folder(source: &dyn Source, options: &ReadingOptions) -> Result<String> {
@@ -101,7 +101,7 @@ fn split_folder(source: &dyn Source, options: &ReadingOptions) -> Result<String>
 }
 
 /// What `save_to_disk` wrote into the folder `prefix` (empty, or with its slash).
-fn saved(source: &dyn Source, prefix: &str) -> Result<Found> {
+fn saved(source: &dyn Source, prefix: &str) -> Result<FoundFiles> {
     let name = format!("{prefix}{STATE}");
     let state = read_json(source, &name)?;
     let files = |key: &str| -> Result<Vec<String>> {
@@ -121,7 +121,7 @@ fn saved(source: &dyn Source, prefix: &str) -> Result<Found> {
     let mut indices = files("_indices_files")?;
     indices.extend(files("_indices_data_files")?);
     let mapping = if indices.is_empty() { None } else { Some(read_indices(source, &indices)?) };
-    Ok(Found { names, mapping, features: features(source, prefix)? })
+    Ok(FoundFiles { names, mapping, features: features(source, prefix)? })
 }
 
 fn features(source: &dyn Source, prefix: &str) -> Result<Features> {

@@ -46,7 +46,7 @@ fn recognises(target: &Target) -> Result<Option<String>> {
 
 fn open(target: &Target, options: &ReadingOptions) -> Result<Arc<dyn Format>> {
     let found = match target {
-        Target::Objects(source, names) => disk::Found::listed(&**source, names.clone(), options)?,
+        Target::Objects(source, names) => disk::FoundFiles::listed(&**source, names.clone(), options)?,
         Target::Folder(source) => disk::find(&**source, options)?,
     };
     let (Target::Objects(source, _) | Target::Folder(source)) = target;
@@ -70,7 +70,7 @@ pub(crate) struct Arrow {
 }
 
 impl Arrow {
-    fn open(source: Arc<dyn Source>, found: disk::Found, follow_links: bool) -> Result<Self> {
+    fn open(source: Arc<dyn Source>, found: disk::FoundFiles, follow_links: bool) -> Result<Self> {
         let pieces = Arc::new(Pieces::new());
         let opened = TableFiles::open(
             source,

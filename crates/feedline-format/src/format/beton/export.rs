@@ -87,7 +87,7 @@ fn array_type(dtype: DType, sides: &[u64]) -> Result<FieldType, String> {
 }
 
 /// An image in one of FFCV's forms.
-struct Stored {
+struct EncodedImage {
     mode: u8,
     width: u16,
     height: u16,
@@ -97,12 +97,12 @@ struct Stored {
 
 /// JPEGs are stored unchanged if FFCV, which ignores EXIF and CMYK, shows them right; so are raw pixels. All others
 /// are stored as upright pixels.
-fn store(bytes: &[u8], meta: ImageMeta, decoder: &mut Decoder) -> Result<Stored, String> {
+fn store(bytes: &[u8], meta: ImageMeta, decoder: &mut Decoder) -> Result<EncodedImage, String> {
     let small =
         |side: u32| u16::try_from(side).map_err(|_| format!("a side of {side} pixels; FFCV has 65535"));
     match meta.encoding {
         ImageEncoding::Rgb if meta.orientation <= 1 => {
-            return Ok(Stored {
+            return Ok(EncodedImage {
                 mode: MODE_RAW,
                 width: small(meta.width)?,
                 height: small(meta.height)?,
@@ -118,7 +118,7 @@ fn store(bytes: &[u8], meta: ImageMeta, decoder: &mut Decoder) -> Result<Stored,
         && matches!(header.channels, 1 | 3);
     if as_is {
         let (width, height) = (small(header.size.width)?, small(header.size.height)?);
-        return Ok(Stored { mode: MODE_JPEG, width, height, pixels: None });
+        return Ok(EncodedImage { mode: MODE_JPEG, width, height, pixels: None });
     }
     let (_, image) = decoder.decode_upright(bytes).map_err(|e| e.to_string())?;
     let (width, height) = (small(image.size.width)?, small(image.size.height)?);
@@ -127,7 +127,7 @@ fn store(bytes: &[u8], meta: ImageMeta, decoder: &mut Decoder) -> Result<Stored,
     for y in 0..image.size.height {
         image.row(y).chunks_exact(step).for_each(|pixel| pixels.extend_from_slice(&pixel[..3]));
     }
-    Ok(Stored { mode: MODE_RAW, width, height, pixels: Some(pixels) })
+    Ok(EncodedImage { mode: MODE_RAW, width, height, pixels: Some(pixels) })
 }
 
 /// The stored form of each image of a sample.
@@ -136,7 +136,7 @@ fn store_images(
     buffer: &SampleBuffer,
     decoder: &mut Decoder,
     place: &Location,
-) -> Result<Vec<Option<Stored>>> {
+) -> Result<Vec<Option<EncodedImage>>> {
     let image = |(value, field): (&Value, &FieldSpec)| match value {
         Value::Image { bytes, meta, .. } => {
             let stored = store(buffer.bytes(bytes), *meta, decoder);
@@ -152,7 +152,12 @@ fn store_images(
     buffer.values().iter().zip(&schema.fields).map(image).collect()
 }
 
-fn cell<'a>(value: &Value, is: &FieldType, stored: Option<&'a Stored>, buffer: &'a SampleBuffer) -> Cell<'a> {
+fn cell<'a>(
+    value: &Value,
+    is: &FieldType,
+    stored: Option<&'a EncodedImage>,
+    buffer: &'a SampleBuffer,
+) -> Cell<'a> {
     match value {
         Value::Int(number) => Cell::Int(*number),
         Value::Float(number) => Cell::Float(*number),

@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 
 /// The shards of a conversion.
-pub(super) struct Written {
+pub(super) struct WrittenShards {
     pub(super) done: Vec<Shard>,
     found: u64,
 }
 
-impl Written {
+impl WrittenShards {
     pub(super) fn report(&self) -> ConvertReport {
         ConvertReport {
             samples: self.done.iter().map(|s| s.samples.end - s.samples.start).sum(),
@@ -39,7 +39,7 @@ pub(super) fn write_shards(
     exporter: &dyn Exporter,
     workers: usize,
     progress: &dyn Progress,
-) -> Result<Written> {
+) -> Result<WrittenShards> {
     let count = plan.starts.len() - 1;
     let meter = Meter::new(progress, source.len());
     let done: Mutex<Vec<Option<Shard>>> = Mutex::new(vec![None; count]);
@@ -62,7 +62,7 @@ pub(super) fn write_shards(
         Ok(())
     })?;
     let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(Written { done: done.into_iter().flatten().collect(), found: found.into_inner() })
+    Ok(WrittenShards { done: done.into_iter().flatten().collect(), found: found.into_inner() })
 }
 
 fn write_shard(

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::record::{FRAME, HEADER, Head, Part, content, frame};
+use super::record::{FRAME, HEADER, ImageRecordHeader, Part, content, frame};
 use crate::error::{Error, Location, Result};
 use crate::sample::SampleBuffer;
 use crate::source::{Object, Source};
@@ -18,7 +18,7 @@ const SMALL: u64 = FRAME + HEADER as u64 + 64;
 
 /// The records of one file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct RecordFile {
     pub(super) size: u64,
     pub(super) version: u64,
     /// Start and end offset of each sample's frames.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) problems: Vec<Error>,
 }
 
-impl Found {
+impl RecordFile {
     pub(super) fn len(&self) -> u64 {
         self.records.len() as u64
     }
@@ -38,7 +38,7 @@ impl Found {
 }
 
 /// Finds the records of the file `name`.
-pub(super) fn find_records(source: &dyn Source, name: &str) -> Result<Found> {
+pub(super) fn find_records(source: &dyn Source, name: &str) -> Result<RecordFile> {
     let object = source.open(name)?;
     let place = Location::new(source.uri()).with_shard(name);
     let mut problems = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn find_records(source: &dyn Source, name: &str) -> Result<Found> {
             format!("{} records have labels but no content: they are not samples", all - records.len());
         problems.push(Error::data(place, reason));
     }
-    Ok(Found { size: object.size(), version: object.version(), records, problems })
+    Ok(RecordFile { size: object.size(), version: object.version(), records, problems })
 }
 
 /// The records from the index beside the file; `None` if there is none.
@@ -175,7 +175,8 @@ fn with_content(object: &dyn Object, records: Vec<(u64, u64)>) -> Result<Vec<(u6
             let record = content(stored, &mut buffer).ok();
             let record = record.as_ref().map(|range| buffer.bytes(range));
             let is_table = |record: &[u8]| {
-                Head::parse(record).is_some_and(|h| h.several.is_some() && h.length == record.len())
+                ImageRecordHeader::parse(record)
+                    .is_some_and(|h| h.several.is_some() && h.length == record.len())
             };
             if record.is_some_and(is_table) {
                 continue;

@@ -17,8 +17,8 @@ use crate::sample::{
     Value,
 };
 use crate::source::{Source, Target, to_usize};
-use index::{Found, find_records};
-use record::{Head, MAGIC, content};
+use index::{RecordFile, find_records};
+use record::{ImageRecordHeader, MAGIC, content};
 
 /// How to detect and open RecordIO files.
 pub(super) const PROBE: Probe = Probe { name: "recordio", recognises, open };
@@ -78,7 +78,7 @@ pub(crate) struct RecordIo {
     fingerprint: Fingerprint,
     problems: Vec<Error>,
     open_objects: OpenObjects,
-    files: Vec<Found>,
+    files: Vec<RecordFile>,
     /// First sample of each file, and the number of samples.
     starts: Vec<u64>,
     /// Whether records begin with a header of labels.
@@ -120,7 +120,7 @@ impl RecordIo {
             let sample = (u128::from(number) * u128::from(count) / u128::from(surveyed)) as u64;
             buffer.reset(0);
             match self.read_record(sample, &mut buffer) {
-                Ok(range) => heads.push(Head::parse(buffer.bytes(&range))),
+                Ok(range) => heads.push(ImageRecordHeader::parse(buffer.bytes(&range))),
                 Err(error) if matches!(error, Error::Data { .. }) => broken = Some(error),
                 Err(error) => return Err(error),
             }
@@ -136,7 +136,7 @@ impl RecordIo {
         let mut labels = heads.iter().flatten();
         let label = if labels.clone().any(|head| head.several.is_some()) {
             Kind::Array
-        } else if labels.all(Head::is_whole) {
+        } else if labels.all(ImageRecordHeader::is_whole) {
             Kind::Int
         } else {
             Kind::Float
@@ -165,7 +165,7 @@ impl RecordIo {
         content(stored, into).map_err(|reason| Error::data(self.locate(sample), reason))
     }
 
-    fn label(&self, head: &Head, record: &Range<usize>, sample: u64) -> Result<Value> {
+    fn label(&self, head: &ImageRecordHeader, record: &Range<usize>, sample: u64) -> Result<Value> {
         let wrong = |reason: &str| {
             Error::data(self.locate(sample).with_field("label"), format!("{reason} in the inspected records"))
         };
@@ -216,7 +216,7 @@ impl Format for RecordIo {
             }
             return Ok(());
         }
-        let head = Head::parse(into.bytes(&record)).ok_or_else(|| {
+        let head = ImageRecordHeader::parse(into.bytes(&record)).ok_or_else(|| {
             Error::data(self.locate(sample), "no header of labels, unlike the inspected records")
         })?;
         if fields.has(LABEL) {

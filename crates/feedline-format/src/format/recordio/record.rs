@@ -67,7 +67,7 @@ pub(super) fn content(stored: Range<usize>, buffer: &mut SampleBuffer) -> Result
 
 /// The header of an image record.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Head {
+pub(super) struct ImageRecordHeader {
     pub(super) label: f32,
     pub(super) id: u64,
     /// Range of the labels in the record, if there are several.
@@ -76,7 +76,7 @@ pub(super) struct Head {
     pub(super) length: usize,
 }
 
-impl Head {
+impl ImageRecordHeader {
     /// The header of a record; `None` if it has none.
     pub(super) fn parse(record: &[u8]) -> Option<Self> {
         let head = record.get(..HEADER)?;
@@ -85,7 +85,7 @@ impl Head {
         let labels = usize::try_from(word(0)).ok()?.checked_mul(4)?;
         let length = HEADER.checked_add(labels).filter(|length| *length <= record.len())?;
         // The second number has never been used for anything.
-        (long(16) == 0).then(|| Head {
+        (long(16) == 0).then(|| ImageRecordHeader {
             label: f32::from_bits(word(4)),
             id: long(8),
             several: (labels > 0).then_some(HEADER..length),

@@ -45,7 +45,7 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// A file below `blocks/`.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct BlockFile {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
     used: SystemTime,
@@ -53,15 +53,15 @@ pub(super) struct Found {
 
 /// Identifies a block's file: a block that was written again under the same name is another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct BlockFileId {
     inode: u64,
     length: u64,
 }
 
-impl Identity {
+impl BlockFileId {
     pub(super) fn of(file: &File) -> Option<Self> {
         let meta = file.metadata().ok()?;
-        Some(Identity { inode: meta.ino(), length: meta.len() })
+        Some(BlockFileId { inode: meta.ino(), length: meta.len() })
     }
 }
 
@@ -122,14 +122,14 @@ impl Disk {
 
     /// Opens a block that is there and undamaged, and marks it as used now. A damaged block is removed. A file that
     /// was `seen` undamaged before is not read again.
-    pub(super) fn find(&self, description: &Description, seen: Option<Identity>) -> Option<File> {
+    pub(super) fn find(&self, description: &Description, seen: Option<BlockFileId>) -> Option<File> {
         let path = self.path(&description.file_name());
         let file = File::open(&path).ok()?;
         // A checksum detects damage, not who wrote the block. A block of another user is fetched again and replaced.
         if !file.metadata().is_ok_and(|found| private::is_own(&found)) {
             return None;
         }
-        if seen.is_some() && Identity::of(&file) == seen {
+        if seen.is_some() && BlockFileId::of(&file) == seen {
             let _ = file.set_modified(SystemTime::now());
             return Some(file);
         }
@@ -248,7 +248,7 @@ impl Disk {
     }
 
     /// Lists all blocks.
-    pub(super) fn files(&self) -> io::Result<Vec<Found>> {
+    pub(super) fn files(&self) -> io::Result<Vec<BlockFile>> {
         let mut found = Vec::new();
         for folder in fs::read_dir(self.root.join("blocks"))? {
             for file in fs::read_dir(folder?.path())? {
@@ -256,7 +256,7 @@ impl Disk {
                 // Another process removed it to make room.
                 let Ok(meta) = file.metadata() else { continue };
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                found.push(Found { path: file.path(), bytes: meta.len(), used });
+                found.push(BlockFile { path: file.path(), bytes: meta.len(), used });
             }
         }
         Ok(found)
@@ -443,7 +443,7 @@ mod tests {
         disk.put(&description(0), &[1; 1000]).unwrap();
         assert!(disk.has(&description(0)) && disk.find(&description(0), None).is_some());
         let path = disk.path(&description(0).file_name());
-        let seen = Identity::of(&File::open(&path).unwrap());
+        let seen = BlockFileId::of(&File::open(&path).unwrap());
         // Only root can change a file's owner.
         if std::os::unix::fs::chown(&path, Some(54321), None).is_ok() {
             assert!(!disk.has(&description(0)));

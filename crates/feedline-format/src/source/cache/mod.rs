@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use self::block::Description;
 use self::block_buffers::BlockBuffers;
-use self::disk::{Disk, Identity};
+use self::disk::{BlockFileId, Disk};
 pub use self::folder::{CacheReport, CachedEntry, DiskCache};
 use self::lru_map::LruMap;
 use super::wanted::is_cancelled;
@@ -70,7 +70,7 @@ struct State {
     /// Open files of blocks.
     files: LruMap<Arc<File>>,
     /// Blocks that this process wrote or has checked; they need no second check.
-    whole: HashMap<String, Identity>,
+    whole: HashMap<String, BlockFileId>,
     objects: LruMap<(Seen, Arc<dyn Object>)>,
     paused: Option<Instant>,
     warnings: Vec<String>,
@@ -161,7 +161,7 @@ impl Shared {
 
     /// Keeps the file of an undamaged block open.
     fn keep(&self, name: String, file: File) -> Arc<File> {
-        let (identity, file) = (Identity::of(&file), Arc::new(file));
+        let (identity, file) = (BlockFileId::of(&file), Arc::new(file));
         let mut state = self.lock();
         if let Some(identity) = identity {
             state.whole.insert(name.clone(), identity);

@@ -74,12 +74,12 @@ fn malformed(reason: &'static str) -> HttpError {
 
 /// The head of an answer.
 #[derive(Debug)]
-struct Head {
+struct ResponseHead {
     status: u16,
     headers: HashMap<String, String>,
 }
 
-impl Head {
+impl ResponseHead {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let mut lines = text.split("\r\n");
@@ -88,7 +88,7 @@ impl Head {
             let (name, value) = line.split_once(':')?;
             Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
         };
-        Some(Head { status, headers: lines.filter_map(header).collect() })
+        Some(ResponseHead { status, headers: lines.filter_map(header).collect() })
     }
 
     fn get(&self, name: &str) -> Option<&str> {
@@ -161,7 +161,7 @@ impl Direct {
         request: &HttpRequest,
         server: String,
         stream: TcpStream,
-        head: &Head,
+        head: &ResponseHead,
         mut first: Bytes,
     ) -> Result<Option<HttpResponse>, HttpError> {
         let Some(length) = head.plain_length() else {
@@ -189,7 +189,7 @@ impl Direct {
 }
 
 /// Sends a request and reads the head of the answer. The second value is the part of the body that came with it.
-async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), HttpError> {
+async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(ResponseHead, Bytes), HttpError> {
     let broken = |error| failed(HttpErrorKind::Interrupted, error);
     stream.write_all(text).await.map_err(broken)?;
     let mut read = BytesMut::with_capacity(4096);
@@ -197,7 +197,8 @@ async fn exchange(stream: &mut TcpStream, text: &[u8]) -> Result<(Head, Bytes), 
         let end = read.windows(4).position(|four| four == b"\r\n\r\n");
         if let Some(end) = end {
             let head = read.split_to(end + 4);
-            let head = Head::parse(&head[..end]).ok_or_else(|| malformed("the answer is not http"))?;
+            let head =
+                ResponseHead::parse(&head[..end]).ok_or_else(|| malformed("the answer is not http"))?;
             return Ok((head, read.freeze()));
         }
         if read.len() > MOST_HEAD {
@@ -244,13 +245,13 @@ impl Incoming {
                 Ok(_) => {
                     self.has_unreported = true;
                     if let Some(piece) = self.room.ready(self.room.waiting() as u64 == self.left) {
-                        self.tell();
+                        self.note_report();
                         return Poll::Ready(Ok(piece));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.has_unreported && self.reported.elapsed() >= REPORT_EVERY {
-                        self.tell();
+                        self.note_report();
                         return Poll::Ready(Ok(Bytes::new()));
                     }
                     let Some(stream) = &self.stream else { return Poll::Ready(Err(error)) };
@@ -278,7 +279,7 @@ impl Incoming {
         }
     }
 
-    fn tell(&mut self) {
+    fn note_report(&mut self) {
         (self.reported, self.has_unreported) = (Instant::now(), false);
     }
 }
@@ -334,8 +335,8 @@ mod tests {
 
     #[test]
     fn response_heads_are_parsed_or_refused() {
-        let head =
-            Head::parse(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"a:b\"").unwrap();
+        let head = ResponseHead::parse(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"a:b\"")
+            .unwrap();
         assert_eq!((head.status, head.plain_length(), head.get("etag")), (206, Some(5), Some("\"a:b\"")));
         for (text, length) in [
             (&b"HTTP/1.1 302 Found\r\nContent-Length: 5"[..], None),
@@ -343,10 +344,10 @@ mod tests {
             (b"HTTP/1.1 200 OK", None),
             (b"HTTP/1.0 404 No\r\ncontent-length:0", Some(0)),
         ] {
-            assert_eq!(Head::parse(text).unwrap().plain_length(), length);
+            assert_eq!(ResponseHead::parse(text).unwrap().plain_length(), length);
         }
         for text in [&b"\xff\xfe"[..], b"", b"HTTP/2 200", b"HTTP/1.1", b"HTTP/1.1 x y"] {
-            assert!(Head::parse(text).is_none(), "{text:?}");
+            assert!(ResponseHead::parse(text).is_none(), "{text:?}");
         }
     }
 }
