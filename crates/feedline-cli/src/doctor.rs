@@ -176,14 +176,20 @@ fn advice(found: &Findings) -> Vec<String> {
 }
 
 fn show(found: &Findings, output: &mut Output) {
-    let unknown = || "unknown".to_owned();
-    let number = |value: Option<usize>| value.map_or_else(unknown, |v| v.to_string());
-    let has = |wanted: bool| {
-        let names: Vec<&str> =
-            found.cpu_features.iter().filter(|(_, has)| *has == wanted).map(|(name, _)| *name).collect();
-        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
-    };
     let mut table = Table::new("l");
+    show_software(found, &mut table);
+    show_machine(found, &mut table);
+    output.table(&table);
+    output.line("");
+    if found.advice.is_empty() {
+        output.line("no problems found");
+    }
+    for text in &found.advice {
+        output.line(format!("advice: {text}"));
+    }
+}
+
+fn show_software(found: &Findings, table: &mut Table) {
     table.row([
         "feedline",
         &format!("{}{}", found.feedline, if found.optimised_build { "" } else { " (not optimised)" }),
@@ -195,6 +201,16 @@ fn show(found: &Findings, output: &mut Output) {
         table.row([&format!("  {codec}"), decoder.as_deref().unwrap_or("no decoder: install FFmpeg")]);
     }
     table.row(["formats", &found.formats.join(", ")]);
+}
+
+fn show_machine(found: &Findings, table: &mut Table) {
+    let unknown = || "unknown".to_owned();
+    let number = |value: Option<usize>| value.map_or_else(unknown, |v| v.to_string());
+    let has = |wanted: bool| {
+        let names: Vec<&str> =
+            found.cpu_features.iter().filter(|(_, has)| *has == wanted).map(|(name, _)| *name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+    };
     table.row(["system", &found.system]);
     table.row(["processor", &found.cpu.clone().unwrap_or_else(unknown)]);
     table.row(["  has", &has(true)]);
@@ -225,13 +241,5 @@ fn show(found: &Findings, output: &mut Output) {
             storage.median_seconds * 1e3
         );
         table.row(["storage", &words]);
-    }
-    output.table(&table);
-    output.line("");
-    if found.advice.is_empty() {
-        output.line("no problems found");
-    }
-    for text in &found.advice {
-        output.line(format!("advice: {text}"));
     }
 }

@@ -299,6 +299,12 @@ impl LoaderOptions {
 
     /// Returns an error for the first setting that is wrong for any data.
     pub fn check(&self) -> Result<()> {
+        self.check_numbers()?;
+        self.check_combinations()
+    }
+
+    /// Every number within its limits.
+    fn check_numbers(&self) -> Result<()> {
         let bad = |knob: &str, reason: String| Err(Error::option(knob, reason));
         if self.batch_size == 0 || self.batch_size > 1 << 24 {
             return bad("batch_size", format!("{} is not between 1 and {}", self.batch_size, 1 << 24));
@@ -326,17 +332,26 @@ impl LoaderOptions {
         if self.timeout.is_some_and(|t| t.is_nan() || t <= 0.0) {
             return bad("timeout", "must be a positive number of seconds".to_owned());
         }
-        if self.max_errors.is_some() && self.on_error == OnError::Raise {
-            return bad("max_errors", "only makes sense with on_error='skip' or 'replace'".to_owned());
-        }
-        if self.sampler.is_some() && self.shuffle != Shuffle::Off {
-            return bad("sampler", "already gives the order; leave shuffle off".to_owned());
-        }
         if !(1..=1 << 16).contains(&self.repeats) {
             return bad("repeats", format!("{} is not between 1 and 65536", self.repeats));
         }
+        if self.max_pixels == 0 {
+            return bad("max_pixels", "must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// No knob that another one makes useless.
+    fn check_combinations(&self) -> Result<()> {
+        let bad = |knob: &str, reason: &str| Err(Error::option(knob, reason));
+        if self.max_errors.is_some() && self.on_error == OnError::Raise {
+            return bad("max_errors", "only makes sense with on_error='skip' or 'replace'");
+        }
+        if self.sampler.is_some() && self.shuffle != Shuffle::Off {
+            return bad("sampler", "already gives the order; leave shuffle off");
+        }
         if self.views && self.decode != DecodeMode::None {
-            return bad("views", "only for the stored bytes: set decode='none' as well".to_owned());
+            return bad("views", "only for the stored bytes: set decode='none' as well");
         }
         if self.decode == DecodeMode::None {
             let colours = [
@@ -347,11 +362,8 @@ impl LoaderOptions {
                 ("page", self.page != 0),
             ];
             if let Some((knob, _)) = colours.iter().find(|(_, given)| *given) {
-                return bad(knob, "images are not decoded (decode='none')".to_owned());
+                return bad(knob, "images are not decoded (decode='none')");
             }
-        }
-        if self.max_pixels == 0 {
-            return bad("max_pixels", "must be at least 1".to_owned());
         }
         Ok(())
     }

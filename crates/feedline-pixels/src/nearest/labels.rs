@@ -38,43 +38,28 @@ impl Nearest {
         self.find_places(geometry, from)?;
         check_room(geometry.output(), kind, out)?;
         let inside = self.inside_columns();
+        let short = |v: [u8; 2]| u16::from_ne_bytes(v);
+        let long = |v: [u8; 4]| i32::from_ne_bytes(v);
+        let fill_32 = fill as i32;
         match (from.layout.bytes(), kind) {
             (1, LabelType::U8) => self.rows::<1, 1>(from, fill as u8, inside, |v| v[0].to_le_bytes(), out),
             (1, LabelType::I32) => {
-                self.rows::<1, 4>(from, fill as i32, inside, |v| i32::from(v[0]).to_le_bytes(), out);
+                self.rows::<1, 4>(from, fill_32, inside, |v| i32::from(v[0]).to_le_bytes(), out);
             }
             (1, LabelType::I64) => {
                 self.rows::<1, 8>(from, fill, inside, |v| i64::from(v[0]).to_le_bytes(), out);
             }
             (2, LabelType::I32) => {
-                self.rows::<2, 4>(
-                    from,
-                    fill as i32,
-                    inside,
-                    |v| i32::from(u16::from_ne_bytes(v)).to_le_bytes(),
-                    out,
-                );
+                self.rows::<2, 4>(from, fill_32, inside, |v| i32::from(short(v)).to_le_bytes(), out);
             }
             (2, LabelType::I64) => {
-                self.rows::<2, 8>(
-                    from,
-                    fill,
-                    inside,
-                    |v| i64::from(u16::from_ne_bytes(v)).to_le_bytes(),
-                    out,
-                );
+                self.rows::<2, 8>(from, fill, inside, |v| i64::from(short(v)).to_le_bytes(), out);
             }
             (4, LabelType::I32) => {
-                self.rows::<4, 4>(from, fill as i32, inside, |v| i32::from_ne_bytes(v).to_le_bytes(), out);
+                self.rows::<4, 4>(from, fill_32, inside, |v| long(v).to_le_bytes(), out);
             }
             (4, LabelType::I64) => {
-                self.rows::<4, 8>(
-                    from,
-                    fill,
-                    inside,
-                    |v| i64::from(i32::from_ne_bytes(v)).to_le_bytes(),
-                    out,
-                );
+                self.rows::<4, 8>(from, fill, inside, |v| i64::from(long(v)).to_le_bytes(), out);
             }
             (bytes, _) => return Err(narrow(bytes, kind)),
         }

@@ -57,19 +57,7 @@ impl<'a> OutputFolders<'a> {
                 return Err(Error::data(Location::new(destination.display().to_string()), reason)
                     .with_hint("finish it with the options it was begun with, or remove the folder"));
             }
-            Err(_) => {
-                let remote = sink.filter(|_| !single_file);
-                let announced = match remote {
-                    Some(sink) if mode.tasks => tasks::announced(sink, &text)?,
-                    Some(sink) => refuse_foreign_objects(sink).map(|()| false)?,
-                    None => true,
-                };
-                write_file(&work.join(PLAN), &text)?;
-                // Remote readers must see that the conversion is not finished.
-                if let (Some(sink), false) = (remote, announced) {
-                    sink.put(&format!("{WORK}/{PLAN}"), &work.join(PLAN))?;
-                }
-            }
+            Err(_) => announce(&work, &text, sink.filter(|_| !single_file), mode.tasks)?,
         }
         // Other tasks may still be writing; the last step cleans up.
         if mode.task.is_none() {
@@ -142,6 +130,21 @@ impl<'a> OutputFolders<'a> {
         }
         fs::remove_dir_all(&self.work).map_err(|e| failed("removing", &self.work, e))
     }
+}
+
+/// Stores the plan of a new conversion, and puts it at the destination for other tasks and for readers.
+fn announce(work: &Path, plan: &[u8], remote: Option<&dyn Sink>, tasks: bool) -> Result<()> {
+    let announced = match remote {
+        Some(sink) if tasks => tasks::announced(sink, plan)?,
+        Some(sink) => refuse_foreign_objects(sink).map(|()| false)?,
+        None => true,
+    };
+    write_file(&work.join(PLAN), plan)?;
+    // Remote readers must see that the conversion is not finished.
+    if let (Some(sink), false) = (remote, announced) {
+        sink.put(&format!("{WORK}/{PLAN}"), &work.join(PLAN))?;
+    }
+    Ok(())
 }
 
 fn refuse_existing(destination: &Path, name: &str, sink: Option<&dyn Sink>) -> Result<()> {

@@ -119,42 +119,50 @@ fn handshake(text: &str) -> Option<Kind> {
     }))
 }
 
+/// What stores write into the bodies of their errors; `object_store` passes it on as text only.
+const STORE_CODES: &[(Kind, &[&str])] = &[
+    (
+        Kind::Expired,
+        &[
+            "ExpiredToken",
+            "TokenRefreshRequired",
+            "RequestExpired",
+            "token has expired",
+            "RequestTimeTooSkewed",
+        ],
+    ),
+    (Kind::NoBucket, &["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]),
+    (
+        Kind::Elsewhere,
+        &[
+            "redirect without LOCATION",
+            "PermanentRedirect",
+            "AuthorizationHeaderMalformed",
+            "IllegalLocationConstraint",
+        ],
+    ),
+    (
+        Kind::Unknown,
+        &[
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "InvalidToken",
+            "InvalidAuthenticationInfo",
+            "AuthenticationFailed",
+            "CredentialsNotLoaded",
+            "169.254.169.254",
+            "metadata.google.internal",
+        ],
+    ),
+];
+
 fn kind(error: &object_store::Error, text: &str) -> Kind {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if let Some(kind) = handshake(text) {
         return kind;
     }
-    if has(&[
-        "ExpiredToken",
-        "TokenRefreshRequired",
-        "RequestExpired",
-        "token has expired",
-        "RequestTimeTooSkewed",
-    ]) {
-        return Kind::Expired;
-    }
-    if has(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) {
-        return Kind::NoBucket;
-    }
-    if has(&[
-        "redirect without LOCATION",
-        "PermanentRedirect",
-        "AuthorizationHeaderMalformed",
-        "IllegalLocationConstraint",
-    ]) {
-        return Kind::Elsewhere;
-    }
-    if has(&[
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "InvalidToken",
-        "InvalidAuthenticationInfo",
-        "AuthenticationFailed",
-        "CredentialsNotLoaded",
-        "169.254.169.254",
-        "metadata.google.internal",
-    ]) {
-        return Kind::Unknown;
+    if let Some((kind, _)) = STORE_CODES.iter().find(|(_, words)| has(words)) {
+        return *kind;
     }
     match error {
         object_store::Error::NotFound { .. } => Kind::Missing,
@@ -331,6 +339,26 @@ impl CertificateFault {
     }
 }
 
+fn denied_advice(identity: &Identity) -> &'static str {
+    match identity {
+        Identity::Anonymous => "the bucket is not public: leave anon out and give credentials",
+        _ => {
+            "this identity lacks the permission to read or list here; a name that does not exist looks the same without the permission to list"
+        }
+    }
+}
+
+fn credentials_advice(identity: &Identity) -> &'static str {
+    match identity {
+        Identity::Anonymous | Identity::Platform => {
+            "give credentials: storage_options={'key': …, 'secret': …}, a profile, AWS_… or the like in the environment, or anon=True for public data"
+        }
+        _ => {
+            "the store does not accept these credentials: the key is unknown, the secret does not belong to it, or the token is wrong"
+        }
+    }
+}
+
 fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'static str) {
     match kind {
         Kind::Denied | Kind::Unknown if scheme == Scheme::Http => {
@@ -347,21 +375,8 @@ fn advice(kind: Kind, identity: &Identity, scheme: Scheme) -> (io::ErrorKind, &'
             io::ErrorKind::PermissionDenied,
             "the credentials have expired (or this machine's clock is wrong); get new ones and open again",
         ),
-        Kind::Denied if *identity == Identity::Anonymous => {
-            (io::ErrorKind::PermissionDenied, "the bucket is not public: leave anon out and give credentials")
-        }
-        Kind::Denied => (
-            io::ErrorKind::PermissionDenied,
-            "this identity lacks the permission to read or list here; a name that does not exist looks the same without the permission to list",
-        ),
-        Kind::Unknown if !matches!(identity, Identity::Anonymous | Identity::Platform) => (
-            io::ErrorKind::PermissionDenied,
-            "the store does not accept these credentials: the key is unknown, the secret does not belong to it, or the token is wrong",
-        ),
-        Kind::Unknown => (
-            io::ErrorKind::PermissionDenied,
-            "give credentials: storage_options={'key': …, 'secret': …}, a profile, AWS_… or the like in the environment, or anon=True for public data",
-        ),
+        Kind::Denied => (io::ErrorKind::PermissionDenied, denied_advice(identity)),
+        Kind::Unknown => (io::ErrorKind::PermissionDenied, credentials_advice(identity)),
         Kind::NoBucket => (io::ErrorKind::NotFound, "there is no bucket of this name at this endpoint"),
         Kind::Missing => (io::ErrorKind::NotFound, ""),
         Kind::Elsewhere => {

@@ -105,6 +105,26 @@ impl Staged {
         self.more.notify_all();
     }
 
+    /// Takes over a piece that has arrived and wakes a reader whose bytes are complete. Returns how many bytes had to be
+    /// copied.
+    fn receive(&self, known: &ObjectVersion, piece: Bytes, is_last: bool) -> usize {
+        let mut progress = self.lock();
+        if progress.failed.is_some() {
+            // Dropped a moment ago; the task ends at its next step.
+            return 0;
+        }
+        let copied = progress.add(piece, is_last);
+        if progress.known.is_none() {
+            progress.known = Some(known.clone());
+        }
+        if progress.length >= progress.awaited {
+            progress.awaited = usize::MAX;
+            drop(progress);
+            self.more.notify_all();
+        }
+        copied
+    }
+
     /// Waits until the version is known; `None` if no bytes will arrive.
     pub(super) fn known(&self) -> Option<ObjectVersion> {
         let mut progress = self.lock();
@@ -177,7 +197,7 @@ impl Stage {
     }
 
     /// The buffer of a range of `length` bytes is free again; cells come home by themselves.
-    fn let_go(&self, length: usize, room: Option<Room>) {
+    fn free_buffer(&self, length: usize, room: Option<Room>) {
         let rest = length % CELL;
         self.spare().put(rest, room.and_then(|room| reclaimed(room.into_rest(), rest)));
     }
@@ -235,7 +255,7 @@ impl Drop for PrefetchGuard {
         drop(progress);
         self.staged.more.notify_all();
         let length = (self.staged.range.end - self.staged.range.start) as usize;
-        self.connection.stage.let_go(length, room);
+        self.connection.stage.free_buffer(length, room);
     }
 }
 
@@ -267,23 +287,11 @@ pub(super) fn begin(connection: &Arc<Connection>, name: &str, mut request: Range
             Some(slot) => slot,
             None => queueing.await,
         };
-        let (copied, mut come) = (asking.clone(), 0);
+        let (receiving, mut received) = (asking.clone(), 0);
         let sink = |known: &ObjectVersion, piece: Bytes| {
-            let mut progress = filling.lock();
-            if progress.failed.is_some() {
-                // Dropped a moment ago; this task ends at its next step.
-                return;
-            }
-            come += piece.len();
-            copied.stage.copied.fetch_add(progress.add(piece, come == length) as u64, Ordering::Relaxed);
-            if progress.known.is_none() {
-                progress.known = Some(known.clone());
-            }
-            if progress.length >= progress.awaited {
-                progress.awaited = usize::MAX;
-                drop(progress);
-                filling.more.notify_all();
-            }
+            received += piece.len();
+            let copied = filling.receive(known, piece, received == length);
+            receiving.stage.copied.fetch_add(copied as u64, Ordering::Relaxed);
         };
         // If the task panics, readers must not wait for it for ever.
         match AssertUnwindSafe(asking.fetch(request, sink)).catch_unwind().await {
