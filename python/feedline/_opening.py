@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,14 @@ def open(  # noqa: A001 - the public contract names it so
     ['image', 'label', 'path']
     """
     choice("on_change", on_change, ("error",))  # changed data are always an error
-    reading: dict[str, Any] = {
-        "split": maybe(text)("split", split),
-        "allow_pickle": flag("allow_pickle", allow_pickle),
-        "password": maybe(text)("password", password),
-        "verify_hashes": flag("verify_hashes", verify_hashes),
-        "follow_links": flag("follow_links", follow_links),
-        "dtype": None if dtype is None else _element_type(dtype),
-    }
+    reading = _reading(
+        split=split,
+        allow_pickle=allow_pickle,
+        password=password,
+        verify_hashes=verify_hashes,
+        follow_links=follow_links,
+        dtype=dtype,
+    )
     text("format", format)
     picked, kinds, storage = _picked(fields), check_schema(schema), storage_text(storage_options, cache_dir)
     if annotations is not None or isinstance(uri, Mapping):
@@ -129,13 +129,26 @@ def open_source(source: Any, options: Mapping[str, object] | None) -> Dataset:
         raise
 
 
-def _element_type(dtype: Any) -> str:
+def _reading(**given: Any) -> dict[str, Any]:
+    """How formats read, checked, in the core's form."""
+    checks: dict[str, Callable[[str, Any], Any]] = {
+        "split": maybe(text),
+        "allow_pickle": flag,
+        "password": maybe(text),
+        "verify_hashes": flag,
+        "follow_links": flag,
+        "dtype": maybe(_element_type),
+    }
+    return {name: checks[name](name, value) for name, value in given.items()}
+
+
+def _element_type(name: str, dtype: Any) -> str:
     """The name of an element type, given as a name or as a type of NumPy."""
     try:
-        name = np.dtype(dtype).name
+        found = np.dtype(dtype).name
     except Exception:  # noqa: BLE001 - NumPy asks the value, which may raise anything
-        refuse("dtype", dtype, "the type of tokens, such as 'uint16'")
-    return choice("dtype", name, ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"))
+        refuse(name, dtype, "the type of tokens, such as 'uint16'")
+    return choice(name, found, ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"))
 
 
 def _uris(knob: str, given: Any) -> list[str]:

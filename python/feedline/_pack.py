@@ -107,39 +107,60 @@ def pack(
         overwrite=overwrite,
     )
     flag("progress", progress)
+    flag("append", append)
     target = local_text("destination", destination)
     storage = storage_text(storage_options)
+    described: dict[str, Any] = {"schema": schema, "field_names": field_names, "classes": classes}
     if is_openable(source):
-        for name, value in (("schema", schema), ("field_names", field_names), ("classes", classes)):
-            if value is not None:
-                raise OptionError(f"{name}: only for samples in Python; a data set has its own")
+        _refuse_descriptions(described)
         dataset = open_source(source, source_storage_options)
-        refuse_mix(dataset)
-        if flag("append", append) and "://" in target:
-            raise OptionError("append: only to a pack on this machine's disks")
-
-        def write(counts: _feedline.PackProgress) -> None:
-            if append:
-                _feedline.append_pack(dataset._core, target, settings, counts)  # noqa: SLF001 - same package
-            else:
-                _feedline.pack(dataset._core, target, storage, settings, counts)  # noqa: SLF001
-
-        watched(len(dataset), write, show=progress)
+        _write_dataset(dataset, target, storage, settings, append=append, show=progress)
     else:
-        storage_text(source_storage_options, knob="source_storage_options")
-        if append:
-            raise OptionError("append: samples from Python cannot be appended\nhint: pack them, then merge")
-        if source_storage_options:
-            raise OptionError("source_storage_options: an iterable is not remote")
-        if "://" in target:
-            raise OptionError(
-                "destination: an iterable is packed into a local folder; pack or convert that folder to upload it"
-            )
-        samples = Samples(source, schema=schema, field_names=field_names, classes=classes)
-        writer = _feedline.PackWriter(target, list(samples.schema.items()), samples.classes, settings)
-        samples.push_all(writer.push)
-        writer.finish()
+        _refuse_for_samples(target, append, source_storage_options)
+        _write_samples(Samples(source, **described), target, settings)
     return open_dataset(target, format="pack", storage_options=storage_options)
+
+
+def _refuse_descriptions(described: Mapping[str, Any]) -> None:
+    """Refuses what describes samples in Python."""
+    for name, value in described.items():
+        if value is not None:
+            raise OptionError(f"{name}: only for samples in Python; a data set has its own")
+
+
+def _refuse_for_samples(target: str, append: bool, source_options: Mapping[str, object] | None) -> None:
+    """Refuses what only data sets can have."""
+    storage_text(source_options, knob="source_storage_options")
+    if append:
+        raise OptionError("append: samples from Python cannot be appended\nhint: pack them, then merge")
+    if source_options:
+        raise OptionError("source_storage_options: an iterable is not remote")
+    if "://" in target:
+        raise OptionError(
+            "destination: an iterable is packed into a local folder; pack or convert that folder to upload it"
+        )
+
+
+def _write_dataset(
+    dataset: Dataset, target: str, storage: str, settings: str, *, append: bool, show: bool
+) -> None:
+    refuse_mix(dataset)
+    if append and "://" in target:
+        raise OptionError("append: only to a pack on this machine's disks")
+
+    def write(counts: _feedline.PackProgress) -> None:
+        if append:
+            _feedline.append_pack(dataset._core, target, settings, counts)  # noqa: SLF001 - same package
+        else:
+            _feedline.pack(dataset._core, target, storage, settings, counts)  # noqa: SLF001
+
+    watched(len(dataset), write, show=show)
+
+
+def _write_samples(samples: Samples, target: str, settings: str) -> None:
+    writer = _feedline.PackWriter(target, list(samples.schema.items()), samples.classes, settings)
+    samples.push_all(writer.push)
+    writer.finish()
 
 
 def settings_text(**knobs: Any) -> str:

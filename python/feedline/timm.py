@@ -65,32 +65,23 @@ def create_loader(
     """
     _refuse(others, crop_mode, distributed=distributed)
     size = _size(input_size)
-    tail: list[Any] = [T.Normalize(list(mean), list(std))]
     if is_training and not no_aug:
         ops = _train_ops(size, scale, ratio, hflip, vflip, color_jitter, interpolation)
-        if re_prob > 0:
-            if re_mode != "const" or re_count != 1:
-                raise OptionError(f"re_mode: {re_mode!r} with {re_count}; only one constant rectangle (const, 1)")
-            tail.append(T.RandomErasing(re_prob, scale=(0.02, 1 / 3), ratio=(0.3, 1 / 0.3)))
+        erasing = _erasing(re_prob, re_mode, re_count)
     else:
-        ops = _eval_ops(size, 1.0 if is_training else crop_pct, interpolation)
-    knobs: dict[str, Any] = {"device": device} if device is not None and str(device) != "cpu" else {}
-    if fp16 or img_dtype is not None:
-        knobs["dtype"] = "float16" if fp16 else img_dtype
-    if not distributed:
-        knobs.update(rank=0, world_size=1)
+        ops, erasing = _eval_ops(size, 1.0 if is_training else crop_pct, interpolation), []
     return Loader(
         dataset,
         batch_size=batch_size,
         shuffle=is_training,
         drop_last=is_training,
         seed=seed,
-        transforms=[*ops, *tail],
+        transforms=[*ops, T.Normalize(list(mean), list(std)), *erasing],
         num_workers=num_workers,
         pin_memory=pin_memory,
         persistent_workers=persistent_workers,
         as_tuple=("image", "label"),
-        **knobs,
+        **_placement(device, "float16" if fp16 else img_dtype, distributed=distributed),
     )
 
 
@@ -109,6 +100,16 @@ def _refuse(others: dict[str, Any], crop_mode: str | None, *, distributed: bool)
 
         if discover(None, None)[1] == 1:
             raise OptionError("distributed: no other rank is known; start torch.distributed first")
+
+
+def _placement(device: Any, dtype: Any, *, distributed: bool) -> dict[str, Any]:
+    """The knobs for where batches are, their element type, and the rank; left out where the default is meant."""
+    knobs: dict[str, Any] = {"device": device} if device is not None and str(device) != "cpu" else {}
+    if dtype is not None:
+        knobs["dtype"] = dtype
+    if not distributed:
+        knobs.update(rank=0, world_size=1)
+    return knobs
 
 
 def _size(given: int | tuple[int, ...]) -> tuple[int, int]:
@@ -143,6 +144,14 @@ def _train_ops(
         strength = (color_jitter,) * 3 if isinstance(color_jitter, (int, float)) else tuple(color_jitter)
         ops.append(T.ColorJitter(*strength))
     return ops
+
+
+def _erasing(probability: float, mode: str, count: int) -> list[Any]:
+    if probability <= 0:
+        return []
+    if mode != "const" or count != 1:
+        raise OptionError(f"re_mode: {mode!r} with {count}; only one constant rectangle (const, 1)")
+    return [T.RandomErasing(probability, scale=(0.02, 1 / 3), ratio=(0.3, 1 / 0.3))]
 
 
 def _eval_ops(size: tuple[int, int], crop_pct: float | None, interpolation: Any) -> list[Any]:

@@ -241,18 +241,31 @@ impl ImageDecoder {
             decoded.geometry = scale.reduced(first(program)?.0);
         }
         self.shared = None;
-        if opened.encoding == ImageEncoding::Jpeg {
-            return self.decode_jpeg_boxes(opened, programs, scale);
+        match opened.encoding {
+            ImageEncoding::Jpeg => self.decode_jpeg_boxes(opened, programs, scale),
+            ImageEncoding::File => self.decode_shared_part(opened, programs),
+            _ => self.decode_first_box(opened, programs, scale),
         }
-        if opened.encoding == ImageEncoding::File {
-            opened.check(self.max_pixels)?;
-            let needed = self.needed_by_all(programs)?;
-            let needed = needed.unwrap_or(Region::whole(opened.upright_size()));
-            let (part, _) = self.other.decode_part(opened.bytes, needed)?;
-            self.shared = Some((part.x, part.y));
-            return Ok(());
-        }
-        // Others are decoded once, as far as any view needs them; all views are then cut from the first box.
+    }
+
+    /// Decodes an image file once, as far as any view needs it; all views are then cut from that part.
+    fn decode_shared_part(&mut self, opened: &OpenedImage<'_>, programs: &[&Program]) -> Result<()> {
+        opened.check(self.max_pixels)?;
+        let needed = self.needed_by_all(programs)?;
+        let needed = needed.unwrap_or(Region::whole(opened.upright_size()));
+        let (part, _) = self.other.decode_part(opened.bytes, needed)?;
+        self.shared = Some((part.x, part.y));
+        Ok(())
+    }
+
+    /// Decodes what a pack stores in its own form once, as far as any view needs it; all views are then cut from the
+    /// first box.
+    fn decode_first_box(
+        &mut self,
+        opened: &OpenedImage<'_>,
+        programs: &[&Program],
+        scale: Scale,
+    ) -> Result<()> {
         opened.check(self.max_pixels)?;
         let size = scale.apply(opened.stored);
         let upright = Region::whole(opened.orientation.turn_size(size));
@@ -261,33 +274,33 @@ impl ImageDecoder {
         } else {
             self.needed_by_all(programs)?.unwrap_or(Region { width: 1, height: 1, ..upright })
         };
-        let ImageDecoder { dct, yuv, boxes, turned, .. } = self;
-        for decoded in &mut *boxes {
+        for decoded in &mut self.boxes {
             decoded.region = Region::new(0, 0, 0, 0);
         }
-        let DecodedBox { region, pixels, .. } = &mut boxes[0];
-        *region = hull;
-        let part = opened.orientation.to_stored(hull, size);
-        let stored = part.size();
+        self.boxes[0].region = hull;
+        self.fill_first_box(opened, opened.orientation.to_stored(hull, size), scale)
+    }
+
+    /// Decodes this part of the stored image and turns it upright, into the pixels of the first box.
+    fn fill_first_box(&mut self, opened: &OpenedImage<'_>, part: Region, scale: Scale) -> Result<()> {
+        let ImageDecoder { dct, yuv, boxes, turned, .. } = self;
+        let pixels = &mut boxes[0].pixels;
         pixels.clear();
-        reserve(pixels, stored.area() as usize * 4)?;
+        reserve(pixels, part.size().area() as usize * 4)?;
+        if opened.encoding == ImageEncoding::Rgb {
+            return append_rgbx(opened.orientation.apply(raw_rgb(opened)?, turned)?, pixels);
+        }
+        let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
         match opened.encoding {
-            ImageEncoding::Rgb => {
-                append_rgbx(opened.orientation.apply(raw_rgb(opened)?, turned)?, pixels)?;
-            }
             ImageEncoding::Dct | ImageEncoding::Compact => {
-                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
                 dct.decode_region(opened.bytes, part, scale, PixelLayout::Rgbx, &mut take)?;
-                turn(opened.orientation, stored, pixels, turned)?;
             }
             ImageEncoding::Yuv420 => {
-                let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
                 yuv.decode_region(opened.bytes, opened.stored, part, PixelLayout::Rgbx, &mut take)?;
-                turn(opened.orientation, stored, pixels, turned)?;
             }
             _ => return Err(Error::Misuse("files and JPEGs are decoded elsewhere".to_owned())),
         }
-        Ok(())
+        turn(opened.orientation, part.size(), pixels, turned)
     }
 
     /// The smallest region that contains what each program needs; `None` if none needs anything.
