@@ -149,9 +149,9 @@ def done(image: Any, params: Mapping[str, Any]) -> Any:
         if any(action is late for late in after):
             continue
         name = action["do"]
-        if name not in _DEEDS:
-            raise OptionError(f"Augment: {name} is only available in the engine; available here: {', '.join(_DEEDS)}")
-        image = _DEEDS[name](torch, image, action)
+        if name not in _ACTIONS:
+            raise OptionError(f"Augment: {name} is only available in the engine; available here: {', '.join(_ACTIONS)}")
+        image = _ACTIONS[name](torch, image, action)
     if params.get("opposed") is not None:
         return more.opponent(torch, image, params["opposed"])
     if params["channels"] == 1:
@@ -201,7 +201,7 @@ def _grid(torch: Any, image: Any, places: Any, action: Mapping[str, Any], outsid
     return found + (1 - share) * image.new_tensor(fill).view(3, 1, 1) / 255
 
 
-def _middles(torch: Any, image: Any, height: int, width: int) -> tuple[Any, Any]:
+def _pixel_centres(torch: Any, image: Any, height: int, width: int) -> tuple[Any, Any]:
     y, x = torch.meshgrid(
         torch.arange(height, device=image.device, dtype=torch.float32) + 0.5,
         torch.arange(width, device=image.device, dtype=torch.float32) + 0.5,
@@ -213,7 +213,7 @@ def _middles(torch: Any, image: Any, height: int, width: int) -> tuple[Any, Any]
 def _mapped(torch: Any, image: Any, coefficients: Sequence[Any], action: Mapping[str, Any], outside: str) -> Any:
     a, b, c, d, e, f, *rest = (float(number) for number in coefficients)
     g, h = rest or (0.0, 0.0)
-    x, y = _middles(torch, image, action["height"], action["width"])
+    x, y = _pixel_centres(torch, image, action["height"], action["width"])
     divisor = g * x + h * y + 1
     places = torch.stack([(a * x + b * y + c) / divisor, (d * x + e * y + f) / divisor], -1)
     return _grid(torch, image, places, action, outside)
@@ -231,7 +231,7 @@ def _sample(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
     if whence["kind"] == "Elastic":
         return _grid(torch, image, more.elastic_places(torch, image, (height, width), whence), action, outside)
     (sx, sy), k = whence["shift"], whence["distortion"]
-    x, y = _middles(torch, image, height, width)
+    x, y = _pixel_centres(torch, image, height, width)
     middle_x, middle_y = width / 2 + sx, height / 2 + sy
     u, v = (x - middle_x) / width, (y - middle_y) / height
     squared = u * u + v * v
@@ -384,7 +384,7 @@ def _shuffle(_: Any, image: Any, action: Mapping[str, Any]) -> Any:
     return made
 
 
-_DEEDS: dict[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
+_ACTIONS: dict[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
     "Crop": _crop,
     "Resize": _resize,
     "HorizontalFlip": lambda _, image, __: image.flip(2),

@@ -68,7 +68,7 @@ def shift_channels(_: Any, levels: Any, action: Mapping[str, Any]) -> Any:
 
 
 def laid_over(torch: Any, image: Any, action: Mapping[str, Any]) -> Any:
-    """What is a weighted sum of the image and something else. The engine shows both on a black and a white image."""
+    """A weighted sum of the image and something else: the engine's results for black and for white show both."""
     height, width = action.get("size", image.shape[1:])
     left, top = action.get("corner", (0, 0))
     black, white = (_made(torch, image, level, action) for level in (0, 255))

@@ -159,7 +159,7 @@ class DeviceEpoch:
         places: list[tuple[Made, int]] = []
         kept: dict[int, Any] = {}
         for row, result in enumerate(results):
-            found, place = self._settled(row, result, made, failures)
+            found, place = self._or_substitute(row, result, made, failures)
             if found is not None:
                 kept[row] = found
                 places.append(place)
@@ -168,7 +168,7 @@ class DeviceEpoch:
             made = picked(made, places)
         return Finished(self._joined(made, list(kept.values())))
 
-    def _settled(
+    def _or_substitute(
         self, row: int, result: Any, made: Made, failures: list[tuple[int, int, str | None, str]]
     ) -> tuple[dict[str, dict[str, Any]] | None, tuple[Made, int]]:
         """A row's images, or those of its substitute, and the batch and row of its other values."""

@@ -17,8 +17,8 @@ __all__ = ["warn_left_out"]
 _NAMES = re.compile(r"(^|[._])(box|boxes|bbox|bboxes|keypoint|keypoints|mask|masks)$", re.IGNORECASE)
 
 # Files of operations that leave every pixel at its place, and single operations that do.
-_STILL_FILES = {T.colour.__name__, T.damage.__name__, T.pixel.__name__, T.tints.__name__}
-_STILL = (
+_UNMOVING_FILES = {T.colour.__name__, T.damage.__name__, T.pixel.__name__, T.tints.__name__}
+_UNMOVING = (
     T.CircularMask,
     T.Poison,
     T.PowerLawNoise,
@@ -43,7 +43,7 @@ _STILL = (
     T.Python,
 )
 
-_told: set[tuple[str, ...]] = set()
+_warned: set[tuple[str, ...]] = set()
 
 
 def warn_left_out(knobs: Mapping[str, Any], dataset: Dataset, by_field: Mapping[str, Any]) -> None:
@@ -55,9 +55,9 @@ def warn_left_out(knobs: Mapping[str, Any], dataset: Dataset, by_field: Mapping[
     targets = knobs["targets"] or {}
     known = {*targets, *by_field, *(label for target in targets.values() for label in getattr(target, "labels", ()))}
     left = tuple(sorted(name for name in wanted if _NAMES.search(name) and name not in known))
-    if not left or left in _told:
+    if not left or left in _warned:
         return
-    _told.add(left)
+    _warned.add(left)
     warnings.warn(
         f"the transforms move the image's pixels, but {', '.join(left)} stay{'s' if len(left) == 1 else ''} behind; "
         "name what moves with the image in targets={...} (T.Mask, T.Boxes, T.Keypoints), or leave it out with fields=",
@@ -69,5 +69,5 @@ def _moves(op: Any) -> bool:
     inner = getattr(op, "transforms", None)
     if inner is not None:
         return any(_moves(each) for each in inner)
-    still = isinstance(op, _STILL) or type(op).__module__ in _STILL_FILES
-    return isinstance(op, T.Transform) and not still
+    unmoving = isinstance(op, _UNMOVING) or type(op).__module__ in _UNMOVING_FILES
+    return isinstance(op, T.Transform) and not unmoving

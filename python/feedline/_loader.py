@@ -99,17 +99,17 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         if options is not None and not isinstance(options, LoaderOptions):
             refuse("options", options, "a feedline.LoaderOptions")
         given = {**(options.given() if options is not None else {}), **checked(knobs)}
-        settled = Knobs(**given)
+        merged = Knobs(**given)
         self._dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-        if settled["cache_dir"] is not None:
-            self._dataset = _cached(self._dataset, settled["cache_dir"])
+        if merged["cache_dir"] is not None:
+            self._dataset = _cached(self._dataset, merged["cache_dir"])
         # A loader that was given its part in a DataLoader's worker may be iterated there.
-        self._placed_in = os.getpid() if settled["rank"] is not None else None
-        self._knobs = _resolve(settled, self._dataset)
+        self._placed_in = os.getpid() if merged["rank"] is not None else None
+        self._knobs = _resolve(merged, self._dataset)
         self._next = (0, 0)
         self._latest: Progress | None = None
         # Whether the start was set explicitly; if not, a new loader that repeats another one's epoch causes a warning.
-        self._told = False
+        self._start_given = False
         self._elsewhere: Places | None = None
         self._weights: list[float] | None = None
         self._old_weights: list[float] | None = None
@@ -177,11 +177,11 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
                 core = self._device.epoch(core, epoch, self._converter.batch)
             self._latest = Progress(self._next, self._global_batch(), len(core), weights)
             self._next, self._old_weights = (epoch + 1, 0), None
-            return Batches(self, core, self._latest, self._notice(epoch))
+            return Batches(self, core, self._latest, self._watch_repeats(epoch))
 
-    def _notice(self, epoch: int) -> Callable[[], None] | None:
+    def _watch_repeats(self, epoch: int) -> Callable[[], None] | None:
         """Warns if another loader of this process gave this epoch; returns what to call when this one gives it."""
-        if self._told or not self._draws:
+        if self._start_given or not self._draws:
             return None
         names = self._python_names()
         run = f"{self._core.state(0, 0)} {self._knobs['rank']} {names}"
@@ -225,7 +225,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         must not lose the restored place.
         """
         number = whole("epoch", epoch)
-        self._told = True
+        self._start_given = True
         if number != self._next[0] or self._latest is not None:
             self.seek(number)
 
@@ -240,7 +240,7 @@ class Loader(LooksLikeDataLoader, metaclass=Called):
         """Sets the place of the next `iter()`; `weights` are a mix's in that epoch, if later ones have others."""
         self._next, self._old_weights = place, weights
         self._latest = None
-        self._told = True
+        self._start_given = True
         if self._elsewhere is not None:
             self._elsewhere.set_all(place)
 

@@ -142,11 +142,11 @@ def _check_views(knobs: Mapping[str, Any]) -> None:
     }
     name = next((name for name, given in copies.items() if given), None)
     if name is not None:
-        raise OptionError(f"views: {name} copies, and views are for those who do not; leave one of them out")
+        raise OptionError(f"views: {name} makes copies, which views are there to avoid; leave one of them out")
 
 
 def _rows_of(columns: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """What tells packed samples apart: their beginnings, the places in them, and the rows' first samples."""
+    """Where packed samples lie: their beginnings, the places in them, and the rows' first samples."""
     lengths, rows = (
         next(_numpy_array(column[2]) for column in columns if column[0] == name)
         for name in ("packed.length", "packed.row")

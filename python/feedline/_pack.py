@@ -141,9 +141,7 @@ def _refuse_for_samples(target: str, append: bool, source_options: Mapping[str, 
         )
 
 
-def _write_dataset(
-    dataset: Dataset, target: str, storage: str, settings: str, *, append: bool, show: bool
-) -> None:
+def _write_dataset(dataset: Dataset, target: str, storage: str, settings: str, *, append: bool, show: bool) -> None:
     refuse_mix(dataset)
     if append and "://" in target:
         raise OptionError("append: only to a pack on this machine's disks")

@@ -18,7 +18,7 @@ _MOST = 1000
 _numbers = itertools.count()
 # The loader that gave an epoch of a run: (everything the run depends on, epoch) -> loader.
 _given: dict[tuple[str, int], int] = {}
-_said = False
+_warned = False
 
 
 def number() -> int:
@@ -28,10 +28,10 @@ def number() -> int:
 
 def begun(loader: int, run: str, epoch: int) -> None:
     """Notes that a loader starts an epoch by default; warns if another loader has already given it."""
-    global _said  # noqa: PLW0603 - once per process
-    if _said or _given.get((run, epoch), loader) == loader:
+    global _warned  # noqa: PLW0603 - once per process
+    if _warned or _given.get((run, epoch), loader) == loader:
         return
-    _said = True
+    _warned = True
     _given.clear()
     warnings.warn(
         f"epoch {epoch} of the same data with the same settings was already given by another Loader of this process: "
@@ -44,7 +44,7 @@ def begun(loader: int, run: str, epoch: int) -> None:
 
 def received(loader: int, run: str, epoch: int) -> None:
     """Notes that a loader gave more than the first batch of an epoch."""
-    if not _said:
+    if not _warned:
         _given.setdefault((run, epoch), loader)
         if len(_given) > _MOST:
             _given.pop(next(iter(_given)))

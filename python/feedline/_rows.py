@@ -20,7 +20,7 @@ KINDS = ("image", "int", "float", "text", "json", "bytes", "array", "audio", "vi
 """The kinds of fields."""
 
 _LABELS = ("label", "labels", "cls", "class", "class_name", "target", "category")
-_LOOKED_AT = 100
+_EXAMINED_ROWS = 100
 
 
 def is_frame(source: object) -> bool:
@@ -68,20 +68,20 @@ class Samples:
         given = check_schema(schema)
         self.classes = _own_names(source) if classes is None else _class_names(classes)
         rows = _dicts(source, field_names)
-        first, self.schema = self._look(rows, given)
+        first, self.schema = self._first_rows(rows, given)
         self._rows: Iterator[Mapping[str, Any]] = itertools.chain(first, rows)
         if classes is None and not any(name in _LABELS for name in self.schema):
             self.classes = None
         numbers = {name: number for number, name in enumerate(self.classes or ())}
         self._convert = {name: _converter(kind, numbers) for name, kind in self.schema.items()}
 
-    def _look(
+    def _first_rows(
         self, rows: Iterator[Mapping[str, Any]], given: dict[str, str]
     ) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
         """The first samples, as many as needed to know every field's kind; and the kinds, in the samples' order."""
         first: list[Mapping[str, Any]] = []
         kinds: dict[str, str | None] = {}
-        for row in itertools.islice(rows, _LOOKED_AT):
+        for row in itertools.islice(rows, _EXAMINED_ROWS):
             first.append(row)
             for name, value in row.items():
                 if kinds.get(name) is None:

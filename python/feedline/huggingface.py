@@ -36,14 +36,14 @@ def _base() -> Any:
         ) from None
 
 
-class _Elsewhere:
+class _LoaderHasIt:
     """A placeholder where a data set is required and a loader has it."""
 
     def __len__(self) -> int:
         return 1
 
 
-_ELSEWHERE = _Elsewhere()
+_LOADER_HAS_IT = _LoaderHasIt()
 
 
 class Trainer(_base()):  # type: ignore[misc]
@@ -63,7 +63,7 @@ class Trainer(_base()):  # type: ignore[misc]
                 raise OptionError(f"{name}: there is a loader for it already")
         if eval_loader is not None:
             # The Trainer requires a data set before it evaluates.
-            kwargs["eval_dataset"] = _ELSEWHERE
+            kwargs["eval_dataset"] = _LOADER_HAS_IT
         super().__init__(*args, **kwargs)
         self._feeds = {"train": train_loader, "eval": eval_loader}
 
@@ -90,7 +90,7 @@ class Trainer(_base()):  # type: ignore[misc]
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """The evaluation loader, unchanged, from its first epoch: every evaluation gets the same batches."""
-        loader = self._feed("eval") if eval_dataset is None or eval_dataset is _ELSEWHERE else None
+        loader = self._feed("eval") if eval_dataset is None or eval_dataset is _LOADER_HAS_IT else None
         if loader is None:
             return super().get_eval_dataloader(eval_dataset)
         loader.set_epoch(0)

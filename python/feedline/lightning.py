@@ -106,9 +106,9 @@ class DataModule(_base()):  # type: ignore[misc]
         # The Trainer detects from the methods whether a stage has data.
         for stage in ("train", "val", "test", "predict"):
             if stage in self._given:
-                setattr(self, f"{stage}_dataloader", self._giver(stage))
+                setattr(self, f"{stage}_dataloader", self._method_for(stage))
 
-    def _giver(self, stage: str) -> Callable[[], Lazy]:
+    def _method_for(self, stage: str) -> Callable[[], Lazy]:
         return lambda: Lazy(self.loader(stage))
 
     def loader(self, stage: str = "train") -> Loader:

@@ -163,26 +163,26 @@ class _Node:
 
     def epoch(self, epoch: int) -> _Epoch:
         """Requests and bytes of this node in one epoch."""
-        simulated, total, count, looked, missed = 0, 0.0, 0, 0, 0
+        simulated, total, count, touched, missed = 0, 0.0, 0, 0, 0
         cached = self._setup.cache is not None
-        for look in self._looks(epoch):
-            simulated += look.size
-            starts, ends = self._runs(look)
+        for samples in self._planned(epoch):
+            simulated += samples.size
+            starts, ends = self._joined_requests(samples)
             if not cached:
                 total += float((ends - starts).sum())
                 count += starts.size
                 continue
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
                 for block in range(start // _CACHE_BLOCK, (end - 1) // _CACHE_BLOCK + 1):
-                    looked += 1
-                    missed += not self._has(block)
+                    touched += 1
+                    missed += not self._is_cached(block)
         if cached:
             # The last block of the data is not full.
             blocks = self._size() / _CACHE_BLOCK
             total, count = missed * _CACHE_BLOCK * blocks / math.ceil(blocks), missed
         scale = self._share / max(simulated, 1)
         at_once = (_CACHE_REQUESTS if cached else _REQUESTS) * self._setup.ranks_per_node
-        hits = 1 - missed / looked if looked else 0.0
+        hits = 1 - missed / touched if touched else 0.0
         return _Epoch(total * scale, count * scale, hits, total / max(count, 1), at_once)
 
     def needs(self, made: _Epoch) -> dict[str, float]:
@@ -215,7 +215,7 @@ class _Node:
     def _size(self) -> float:
         return self._setup.samples * self._setup.sample_bytes
 
-    def _has(self, block: int) -> bool:
+    def _is_cached(self, block: int) -> bool:
         if block in self._kept:
             self._kept.move_to_end(block)
             return True
@@ -226,7 +226,7 @@ class _Node:
             self._kept.popitem(last=False)
         return False
 
-    def _looks(self, epoch: int) -> Iterator[np.ndarray[Any, Any]]:
+    def _planned(self, epoch: int) -> Iterator[np.ndarray[Any, Any]]:
         """Samples of this node, as many at a time as the planner looks ahead: one batch, two, four, ..."""
         setup = self._setup
         batch = setup.batch_size
@@ -238,15 +238,15 @@ class _Node:
         most_samples = _MOST_SAMPLES if setup.cache is None else _MOST_CACHED
         left = min(steps, math.ceil(most_samples / (batch * setup.ranks_per_node)))
         ranks = [self._samples(epoch, left, rank) for rank in range(setup.ranks_per_node)]
-        step, look = 0, 1
+        step, ahead = 0, 1
         while left > 0:
             if setup.shuffle == "block" and step:
-                look = max(1, math.ceil((step // window + 1) * window - step) if window > 1 else 1)
-                most = look
-            now = min(look, left, most, _MOST_BATCHES)
+                ahead = max(1, math.ceil((step // window + 1) * window - step) if window > 1 else 1)
+                most = ahead
+            now = min(ahead, left, most, _MOST_BATCHES)
             for samples in ranks:
                 yield samples[step * batch : (step + now) * batch]
-            step, left, look = step + now, left - now, look * 2
+            step, left, ahead = step + now, left - now, ahead * 2
 
     def _samples(self, epoch: int, steps: int, rank: int) -> np.ndarray[Any, Any]:
         """The samples of one rank of this node in its first steps: a slice of every global batch."""
@@ -256,7 +256,7 @@ class _Node:
         positions = (first[:, None] + np.arange(batch, dtype=np.int64)).reshape(-1)
         return _order(setup, epoch, positions[positions < setup.samples])
 
-    def _runs(self, samples: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _joined_requests(self, samples: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Starts and ends of requests: neighbours are joined, up to the largest request."""
         if self._setup.sizes is not None:
             ends = self._ends[np.sort(samples)]
@@ -392,8 +392,8 @@ def _measured(path: str) -> dict[str, Any]:
     count = len(dataset)
     if not count:
         raise OptionError(f"{path}: no samples")
-    looked = range(0, count, max(1, count // 1000))
-    sizes = [sum(len(value) for value in dataset[n].values() if isinstance(value, (bytes, str))) for n in looked]
+    measured = range(0, count, max(1, count // 1000))
+    sizes = [sum(len(value) for value in dataset[n].values() if isinstance(value, (bytes, str))) for n in measured]
     return {"samples": count, "sample_bytes": max(1.0, sum(sizes) / len(sizes))}
 
 

@@ -161,7 +161,7 @@ def _refuse_second_sharding(data: BatchIterable, loader: Loader) -> None:
         if dispatched or getattr(dataset, "dataset", None) is data:
             raise OptionError(
                 f"rank: these are the batches of rank {loader._knobs['rank']} of {loader._knobs['world_size']}, and "  # noqa: SLF001
-                "Accelerate would deal them out to the ranks again\n"
+                "Accelerate would divide them among the ranks again\n"
                 "hint: give accelerator.prepare the Loader itself, which it leaves as it is; or make the Loader with "
                 "rank=0, world_size=1"
             )

@@ -102,7 +102,7 @@ def test_orders_that_would_be_frozen_are_refused(data):
 @pytest.fixture
 def attentive(monkeypatch):
     """As in a fresh process."""
-    monkeypatch.setattr(repeats, "_said", False)
+    monkeypatch.setattr(repeats, "_warned", False)
     monkeypatch.setattr(repeats, "_given", {})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -191,7 +191,7 @@ def test_batches_are_not_split_among_ranks_twice(data, monkeypatch):
             GradientState=lambda: types.SimpleNamespace(dataloader_references=[None, dispatcher])
         )
         monkeypatch.setitem(sys.modules, "accelerate.state", state)
-        with pytest.raises(fl.OptionError, match=r"deal them out to the ranks again(.|\n)*rank=0, world_size=1"):
+        with pytest.raises(fl.OptionError, match=r"divide them among the ranks again(.|\n)*rank=0, world_size=1"):
             next(iter(DataLoader(shim, batch_size=None)))
         assert numbers(DataLoader(as_iterable(loader), batch_size=None)), "one that is not dispatched"
 

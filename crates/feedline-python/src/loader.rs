@@ -188,8 +188,8 @@ impl PyLoader {
     }
 
     /// Samples that failed and requests that were made again so far.
-    fn trouble(&self) -> (u64, u64) {
-        self.loader.trouble()
+    fn failures_and_retries(&self) -> (u64, u64) {
+        self.loader.failures_and_retries()
     }
 
     /// Keeps everything for a trace from now on.
@@ -250,7 +250,7 @@ impl PyEpoch {
             let timeout =
                 self.timeout.map_or(LISTEN_EVERY, |t| t.saturating_sub(begun.elapsed()).min(LISTEN_EVERY));
             let (next, ready) = py.detach(|| (self.lock().next_within(timeout), Instant::now()));
-            self.lock().held_up(ready.elapsed());
+            self.lock().add_lock_wait(ready.elapsed());
             match next.or_raise()? {
                 Next::Batch(batch) => return hand_over(py, &batch).map(Some),
                 Next::End => return Ok(None),

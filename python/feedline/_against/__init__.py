@@ -78,7 +78,7 @@ def compare(
         Path(out).mkdir()
         failed: dict[str, str] = {}
         for name in names:
-            _say(f"{name}: writing its files")
+            _print_progress(f"{name}: writing its files")
             _, error = _run(pythons.get(name), name, "write", folder, out)
             if error:
                 failed[name] = error
@@ -86,14 +86,14 @@ def compare(
         for recipe in recipes:
             for turn in range(settings["rounds"]):
                 for name in (name for name in names if name not in failed):
-                    _say(f"{recipe}, round {turn + 1} of {settings['rounds']}: {name}")
+                    _print_progress(f"{recipe}, round {turn + 1} of {settings['rounds']}: {name}")
                     drop_from_cache(folder, out)
                     sizes = (settings["batch"], settings["threads"], settings["epochs"])
                     found, error = _run(pythons.get(name), name, "run", recipe, *map(str, sizes), folder, out)
                     runs[recipe].setdefault(name, []).append(found if found is not None else {"left": error})
         versions = {name: _version(pythons.get(name), name) for name in names}
         rows = {recipe: {name: _summary(each) for name, each in by_name.items()} for recipe, by_name in runs.items()}
-        _judge(rows)
+        _compare_pixels(rows)
     machine = {
         "machine": platform.machine(),
         "cpu": _cpu(),
@@ -179,31 +179,32 @@ def _summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "cpu_per_1000": statistics.median(1000 * epoch["cpu"] / epoch["images"] for epoch in warm),
         "memory": max(run["memory"] for run in runs),
         "first": statistics.median(run["open"] + run["epochs"][0]["first"] for run in runs),
-        "look": runs[0]["look"],
+        "first_image": runs[0]["first_image"],
     }
 
 
-def _judge(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
+def _compare_pixels(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Whether each loader's first validation image is torch's, or feedline's where torch did not run."""
     for recipe, by_name in rows.items():
         reference = next(
-            (by_name[name]["look"] for name in ("torch", "feedline") if "look" in by_name.get(name, {})), None
+            (by_name[name]["first_image"] for name in ("torch", "feedline") if "first_image" in by_name.get(name, {})),
+            None,
         )
         for row in by_name.values():
-            look = row.pop("look", None)
-            if look is None or reference is None:
+            first_image = row.pop("first_image", None)
+            if first_image is None or reference is None:
                 continue
-            row["work"] = _work(recipe, look, reference)
+            row["work"] = _work(recipe, first_image, reference)
 
 
-def _work(recipe: str, look: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    if sorted(look["shape"]) != sorted(reference["shape"]):
-        return f"other work: {look['shape']}"
+def _work(recipe: str, first_image: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    if sorted(first_image["shape"]) != sorted(reference["shape"]):
+        return f"other work: {first_image['shape']}"
     if recipe == "raw":
         return "undecoded bytes"
     if recipe == "train":
         return "same recipe; crops are drawn, so pixels cannot be compared"
-    pairs = list(zip(look["image"], reference["image"], strict=True))
+    pairs = list(zip(first_image["image"], reference["image"], strict=True))
     apart = sum(abs(a - b) for a, b in pairs) / len(pairs)
     return "same pixels" if apart < _SAME else "close pixels" if apart < _CLOSE else "other pixels"
 
@@ -247,6 +248,6 @@ def _line(name: str, row: Mapping[str, Any], torch: float | None) -> str:
     return f"| {name} | {rates} | {times} | {row['cpu_per_1000']:.2f} | {memory} | {first} | {row.get('work', '')} |"
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     sys.stderr.write(f"{text} ...\n")
     sys.stderr.flush()

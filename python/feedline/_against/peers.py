@@ -579,11 +579,11 @@ def descendants() -> list[int]:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 parents.setdefault(parent, []).append(int(entry.name))
-    found, look = [], [os.getpid()]
-    while look:
-        children = parents.get(look.pop(), [])
+    found, unread = [], [os.getpid()]
+    while unread:
+        children = parents.get(unread.pop(), [])
         found += children
-        look += children
+        unread += children
     return found
 
 
@@ -612,9 +612,9 @@ class Memory(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(0.1):
-            self.look()
+            self.measure()
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Notes what is used now."""
         self.most = max(self.most, sum(map(_resident, [os.getpid(), *descendants()])))
 
@@ -624,27 +624,27 @@ def measure(epoch: Epoch, epochs: int) -> dict[str, Any]:
     memory = Memory()
     memory.start()
     found: list[dict[str, float]] = []
-    look: dict[str, Any] = {}
+    image: dict[str, Any] = {}
     for _ in range(epochs):
         begun, used, images, first = time.perf_counter(), cpu(), 0, 0.0
         for batch in epoch():
             if not images:
                 first = time.perf_counter() - begun
-                look = look or looked_at(batch)
+                image = image or first_image_of(batch)
             images += len(batch)
         found.append({"images": images, "seconds": time.perf_counter() - begun, "cpu": cpu() - used, "first": first})
     memory.over.set()
-    # A short run may end before the thread has looked.
-    memory.look()
-    return {"epochs": found, "memory": memory.most, "look": look}
+    # A short run may end before the thread has measured.
+    memory.measure()
+    return {"epochs": found, "memory": memory.most, "first_image": image}
 
 
-def looked_at(batch: Any) -> dict[str, Any]:
+def first_image_of(batch: Any) -> dict[str, Any]:
     """The form of a batch, and a small thumbnail of its first image for comparing."""
     import numpy as np
 
     if not hasattr(batch, "ndim"):
-        return looked_at_first(batch[0])
+        return thumbnail(batch[0])
 
     array = np.asarray(batch.numpy() if hasattr(batch, "numpy") else batch, np.float32)
     image = array[0] if array.shape[1] == 3 else np.moveaxis(array[0], -1, 0)  # noqa: PLR2004 - colours
@@ -654,7 +654,7 @@ def looked_at(batch: Any) -> dict[str, Any]:
     }
 
 
-def looked_at_first(first: Any) -> dict[str, Any]:
+def thumbnail(first: Any) -> dict[str, Any]:
     """The same of a batch whose images differ in size. Undecoded bytes have no pixels."""
     import numpy as np
 
@@ -667,7 +667,7 @@ def looked_at_first(first: Any) -> dict[str, Any]:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print must not get into the answer
     name, what = sys.argv[1], sys.argv[2]
     # LitData and Streaming keep things in the temporary folder, and clear it.
     tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="peer-")

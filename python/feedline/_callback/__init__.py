@@ -114,15 +114,15 @@ class Callables:
     def _rest(self) -> None:
         """Notes that an epoch is over."""
         if not self._knobs["persistent_workers"] and all(running.over for running in list(self._passes)):
-            self._dismiss()
+            self._end_pool()
 
     def close(self) -> None:
         """Ends everything that runs."""
         for running in list(self._passes):
             running.close()
-        self._dismiss()
+        self._end_pool()
 
-    def _dismiss(self) -> None:
+    def _end_pool(self) -> None:
         end, self._pool, self._end = self._end, None, None
         if end is not None:
             end()

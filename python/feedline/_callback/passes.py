@@ -29,7 +29,8 @@ __all__ = ["Ahead", "BatchMap", "Finished", "Item", "python_rows"]
 
 SUBSTITUTES = 16
 """Number of substitutes tried for a bad sample, as in the engine."""
-PATIENCE_SECONDS = 5.0
+JOIN_SECONDS = 5.0
+"""How long the producing thread is waited for before it is left to end by itself."""
 BATCH_STREAM = 0x6261746368
 """Separates the random numbers of `batch_map` from all others."""
 
@@ -147,7 +148,7 @@ class Ahead:
         self.over = True
         _stop(self._state, self._source)
         if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE_SECONDS)
+            self._thread.join(JOIN_SECONDS)
 
 
 def _stop(state: _State, source: Any) -> None:
@@ -212,7 +213,7 @@ class _Rows(Item):
         try:
             results = place.run(epoch, self.rows[first:last])
             for row, result in enumerate(results, first):
-                self.results[row] = self._settled(place, epoch, row, result, failures, replace=replace)
+                self.results[row] = self._or_substitute(place, epoch, row, result, failures, replace=replace)
         except Closed:
             raise
         except BaseException as caught:  # noqa: BLE001 - raised where the batch is delivered
@@ -223,7 +224,7 @@ class _Rows(Item):
             self.error = self.error or error
             self._state.changed.notify_all()
 
-    def _settled(
+    def _or_substitute(
         self,
         place: Runner,
         epoch: int,

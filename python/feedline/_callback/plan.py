@@ -53,7 +53,7 @@ def plan(knobs: Mapping[str, Any], by_field: Mapping[str, Any], images: Sequence
     for name in chosen if whole is None else lists:
         # Columns with functions draw as usual; others have no functions that could draw.
         stream = chosen.index(name) if name in chosen else 0
-        chains.append(_Lister(name, numbers[name], knobs, whole).chain(lists[name][2], stream))
+        chains.append(_ChainBuilder(name, numbers[name], knobs, whole).chain(lists[name][2], stream))
     program = Program(int(knobs["seed"]), tuple(chains), whole, views)
     threads = _threads(knobs["map_workers"])
     if threads:
@@ -129,7 +129,7 @@ def _view_numbers(lists: Mapping[str, tuple[str, str | None, list[Any]]]) -> dic
     return numbers
 
 
-class _Lister:
+class _ChainBuilder:
     """Makes the chain of one column."""
 
     def __init__(self, column: str, number: int, knobs: Mapping[str, Any], whole: Call | None) -> None:

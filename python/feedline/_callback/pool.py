@@ -28,9 +28,10 @@ ENDS_PER_SAMPLE = 3
 """A sample whose function ended this many processes is bad."""
 STARTS = 3
 """How often starting a process is tried."""
-SOON_SECONDS = 3.0
-PATIENCE_SECONDS = 5.0
-"""How long ending threads are waited for before they are abandoned."""
+FIRST_JOIN_SECONDS = 3.0
+"""How long ending threads are waited for before processes that are just starting are ended, too."""
+LAST_JOIN_SECONDS = 5.0
+"""How long they are waited for after that, before they are abandoned."""
 
 Rows = Sequence[dict[str, Any]]
 Results = list[Any]
@@ -73,16 +74,16 @@ class ProcessRunner(Runner):
         try:
             return self._ask(epoch, rows)
         except (EOFError, OSError):
-            self._reap()
-        return [self._stubborn(epoch, row, tries=1 if len(rows) == 1 else 0) for row in rows]
+            self._end_worker()
+        return [self._repeated(epoch, row, tries=1 if len(rows) == 1 else 0) for row in rows]
 
-    def _stubborn(self, epoch: int, row: dict[str, Any], tries: int) -> Any:
+    def _repeated(self, epoch: int, row: dict[str, Any], tries: int) -> Any:
         why = ""
         while tries < ENDS_PER_SAMPLE:
             try:
                 return self._ask(epoch, [row])[0]
             except (EOFError, OSError):  # noqa: PERF203 - each try is a process
-                why = self._reap()
+                why = self._end_worker()
                 tries += 1
         return Bad(None, f"the function ended its worker process {tries} times ({why})")
 
@@ -102,12 +103,12 @@ class ProcessRunner(Runner):
                     worker.channel.shut_down()
                 refusal = worker.channel.receive()
             except (EOFError, OSError) as error:
-                why = self._reap()
+                why = self._end_worker()
                 if attempt == STARTS - 1:
                     raise OptionError(f"map_workers: worker processes end while they start ({why})") from error
                 continue
             if refusal is not None:
-                self._reap()
+                self._end_worker()
                 hint = (
                     "hint: its module must be importable, or be the script itself; map_workers='threads' needs neither"
                 )
@@ -115,7 +116,7 @@ class ProcessRunner(Runner):
             return worker
         raise AssertionError
 
-    def _reap(self) -> str:
+    def _end_worker(self) -> str:
         """Cleans up after a process that has ended, and returns how it ended."""
         with self._lock:
             worker, self._worker = self._worker, None
@@ -177,11 +178,11 @@ class WorkerPool:
             place.close()
         for _ in self._threads:
             self._work.put(None)
-        self._join(SOON_SECONDS)
+        self._join(FIRST_JOIN_SECONDS)
         if self._starter is not None:
             # Threads that wait for a process to start can stop waiting.
             self._starter.abort()
-        self._join(PATIENCE_SECONDS)
+        self._join(LAST_JOIN_SECONDS)
         late = [thread.name for thread in self._threads if thread.is_alive()]
         if late:
             _LOG.warning("a function is still running in %s; its thread is abandoned", ", ".join(late))

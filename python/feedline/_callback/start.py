@@ -26,7 +26,7 @@ from .worker import ANSWER, FORK, REQUEST, STATUS, flush, ignore_interrupts, wor
 
 __all__ = ["Starter", "Worker"]
 
-PATIENCE_SECONDS = 2.0
+END_SECONDS = 2.0
 """How long an ending worker is waited for before it is killed."""
 
 
@@ -136,7 +136,7 @@ class Starter:
 
     def ended(self, pid: int) -> int | None:
         """Waits for the end of a worker, and kills it if it does not react."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + END_SECONDS
         while True:
             late = time.monotonic() > deadline
             status = self._status(pid, kill=late)
@@ -172,13 +172,13 @@ class Starter:
         channel.shut_down()
         channel.close()
         try:
-            process.wait(PATIENCE_SECONDS)
+            process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
     def abort(self) -> None:
-        """Makes everyone who waits for a starting process get an error. Takes no lock: they hold it."""
+        """Raises an error in every thread that waits for a starting process. Takes no lock: they hold it."""
         self._aborted = True
         server = self._server
         if server is not None:

@@ -26,7 +26,7 @@ __all__ = ["FORK", "STATUS", "main", "work"]
 FORK, STATUS = b"f", b"s"
 ANSWER = struct.Struct("<qq")
 REQUEST = struct.Struct("<cq?")
-LOOK_EVERY_MS = 500
+CHECK_EVERY_MS = 500
 
 Loaded = tuple[Any, str | None]
 """The program, or why it could not be loaded."""
@@ -123,7 +123,7 @@ def _watch(link: int, parent: int) -> None:
     """Ends this process, whatever it is doing, once the loader has closed the channel or is gone."""
     poll = select.poll()
     poll.register(link, getattr(select, "POLLRDHUP", 0))
-    while not poll.poll(LOOK_EVERY_MS) and os.getppid() == parent:
+    while not poll.poll(CHECK_EVERY_MS) and os.getppid() == parent:
         pass
     os._exit(0)
 
@@ -132,7 +132,7 @@ def _serve(control: socket.socket, loaded: Loaded) -> None:
     """Forks workers on request and reports their status."""
     parent, statuses = os.getppid(), {}
     while True:
-        ready = select.select([control], [], [], LOOK_EVERY_MS / 1000)[0]
+        ready = select.select([control], [], [], CHECK_EVERY_MS / 1000)[0]
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 statuses[ended[0]] = os.waitstatus_to_exitcode(ended[1])

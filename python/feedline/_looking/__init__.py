@@ -1,4 +1,4 @@
-"""Looking at a loader while it runs.
+"""What shows how a loader runs.
 
 ```text
 stats.py      what `loader.stats()` gives: a dict with a sentence, Prometheus text and OpenTelemetry's names

@@ -16,7 +16,7 @@ __all__ = ["Dashboard"]
 _LOGGER = logging.getLogger("feedline")
 
 # Seconds between two messages to another rank's page.
-_EVERY = 1.0
+_SEND_SECONDS = 1.0
 
 
 class Dashboard:
@@ -51,9 +51,9 @@ def _send(loader: weakref.ref[Loader], url: str, rank: int, stop: threading.Even
     token = urllib.parse.parse_qs(parts.query).get("token", [""])[0]
     address = f"{parts.scheme}://{parts.netloc}/api/live?rank={rank}&token={token}"
     failed = False
-    # A page on this machine is no proxy's business.
+    # Requests to this machine do not go through a proxy.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while not stop.wait(_EVERY):
+    while not stop.wait(_SEND_SECONDS):
         alive = loader()
         if alive is None:
             return

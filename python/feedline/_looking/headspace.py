@@ -18,8 +18,8 @@ _Batch = TypeVar("_Batch")
 def headspace(iterable: Iterable[_Batch], batches: int = 32, *, rounds: int = 3) -> Headspace[_Batch]:
     """Gives `batches` batches of any iterable as they come, then the same ones again, `rounds` times, from memory.
 
-    The loop around it then tells how fast it is with the loader, and how fast it could be at best: what the second is
-    above the first is what a faster loader could win. Works with any loader, not only with feedline's.
+    The loop around it then shows how fast it is with the loader, and how fast it could be at best. The difference is
+    what a faster loader could gain. Works with any loader, not only with feedline's.
 
     >>> import feedline as fl
     >>> looked = fl.headspace(([number] for number in range(100)), 4, rounds=2)

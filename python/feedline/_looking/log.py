@@ -30,8 +30,8 @@ class Log:
             _LOGGER.info("epoch %d of %s: %d batches", epoch, loader.dataset.uri, batches)
 
     def look(self, loader: Loader) -> None:
-        """Tells what went wrong since the last look. Asks two numbers unless there is something."""
-        failed, retries = loader._core.trouble()  # noqa: SLF001 - same package
+        """Logs what went wrong since the last call. If nothing did, it only reads two numbers."""
+        failed, retries = loader._core.failures_and_retries()  # noqa: SLF001 - same package
         if retries > self._retries:
             _LOGGER.warning("%s: %d requests to storage were made again", loader.dataset.uri, retries - self._retries)
             self._retries = retries

@@ -247,7 +247,7 @@ def _thumbnails(dataset: Dataset) -> str:
 
 
 def loader_html(loader: Loader) -> str:
-    """What a loader does and how it fares."""
+    """What a loader does and what limits its speed."""
     stats = loader.stats()
     rows = [
         ("loader", loader.dataset.uri),
@@ -265,7 +265,7 @@ def loader_html(loader: Loader) -> str:
 
 
 def batch_html(batch: Any) -> str | None:
-    """A batch of a loader as HTML; `None` for any other dict, which then is shown as ever."""
+    """A batch of a loader as HTML; `None` for any other dict, which is then shown as usual."""
     if not isinstance(batch, dict) or "index" not in batch or not any(map(_is_image, batch.values())):
         return None
     rows = [(str(name), _form(value)) for name, value in batch.items()]

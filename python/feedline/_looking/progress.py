@@ -17,16 +17,16 @@ __all__ = ["Bar", "ProgressBar", "progress"]
 
 _Batch = TypeVar("_Batch")
 _WIDTH = 24
-# Seconds between two looks at the numbers.
-_OFTEN = 0.2
+# Seconds between two updates of the numbers.
+_REDRAW_SECONDS = 0.2
 
 
 def progress(loader: Loader, *, bar: str = "auto", every: float = 60.0, file: TextIO | None = None) -> ProgressBar[Any]:
-    """The loader's batches, with a bar that tells images/s, how much of the time the loop waits, and the bottleneck.
+    """The loader's batches, with a bar that shows images/s, how much of the time the loop waits, and the bottleneck.
 
     On a terminal the bar is drawn again five times a second; elsewhere (a log file, a cluster's output) a line comes
-    every `every` seconds. `bar="tqdm"` and `bar="rich"` use these packages' bars, which get along with other bars of
-    theirs and with notebooks; `"line"` writes lines everywhere.
+    every `every` seconds. `bar="tqdm"` and `bar="rich"` use these packages' bars, which work beside their other
+    bars and in notebooks; `"line"` writes lines everywhere.
 
     >>> import feedline as fl
     >>> with fl.Loader(fl.open(example_folder), batch_size=4, output="numpy", decode="none") as loader:
@@ -101,12 +101,12 @@ class Pace:
         rate = (now["delivered"] - before["delivered"]) / seconds
         waited = now["consumer_wait_seconds"] - before["consumer_wait_seconds"]
         bad = now["failed"] - before["failed"]
-        trouble = f", {bad} bad" if bad else ""
-        return f"{rate:,.0f} images/s, waits {min(waited / seconds, 1.0):.0%}, {now['bound']}-bound{trouble}"
+        failures = f", {bad} bad" if bad else ""
+        return f"{rate:,.0f} images/s, waits {min(waited / seconds, 1.0):.0%}, {now['bound']}-bound{failures}"
 
 
 class _Lines:
-    """One line now and then, where nobody watches."""
+    """A line at intervals, for output that is not a terminal."""
 
     def __init__(self, out: TextIO, total: int, every: float) -> None:
         self._out, self._total, self._every = out, total, every
@@ -127,7 +127,7 @@ class _Lines:
 
 
 class _Terminal:
-    """One line that is drawn over and over."""
+    """One line that is drawn again with every update."""
 
     def __init__(self, out: TextIO, total: int) -> None:
         self._out, self._total = out, total
@@ -135,7 +135,7 @@ class _Terminal:
 
     def update(self, done: int, pace: Pace) -> None:
         now = time.monotonic()
-        if now - self._last >= _OFTEN:
+        if now - self._last >= _REDRAW_SECONDS:
             self._last = now
             self._draw(done, pace)
 
@@ -165,7 +165,7 @@ class _Tqdm:
 
     def update(self, done: int, pace: Pace) -> None:
         self._bar.update(done - self._bar.n)
-        if time.monotonic() - self._last >= _OFTEN:
+        if time.monotonic() - self._last >= _REDRAW_SECONDS:
             self._last = time.monotonic()
             self._bar.set_postfix_str(pace.words())
 
@@ -189,7 +189,7 @@ class _Rich:
         self._last = 0.0
 
     def update(self, done: int, pace: Pace) -> None:
-        if time.monotonic() - self._last >= _OFTEN:
+        if time.monotonic() - self._last >= _REDRAW_SECONDS:
             self._last = time.monotonic()
             self._bar.update(self._task, completed=done, words=pace.words())
 

@@ -1,4 +1,4 @@
-"""What a loader has done, for people and for programs that watch it."""
+"""What a loader has done, for people and for monitoring programs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _NUMBERS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 
 class Stats(dict[str, Any]):
-    """What a loader has done so far: a dict, and what programs that watch it want of it.
+    """What a loader has done so far: a dict, and what monitoring programs need.
 
     `stats["bottleneck"]` names what limits the speed and what would help, `stats["bound"]` is one word for it:
     `"consumer"`, `"decode"`, `"transform"`, `"read"`, `"bytes"` (the network), `"copy"`, `"functions"` (`map=`,
     `T.Python` and the like) or `"lock"` (other Python threads hold the interpreter). `stats["seconds"]` and
-    `stats["occupancy"]` tell the workers' time by stage, `stats["queue"]["history"]` how many batches were ready over
+    `stats["occupancy"]` show the workers' time by stage, `stats["queue"]["history"]` how many batches were ready over
     time. `print(stats)` shows them as a table.
 
     >>> import feedline as fl
@@ -78,9 +78,9 @@ class Stats(dict[str, Any]):
             lines.append(f"  {name:<22} {share:>6.1%} {seconds:>10.2f} s  {'#' * round(30 * share)}")
         ready, depth = self["queue"]["ready"], self["depth"]
         lines.append(f"{ready} of {depth} batches ready, {self['memory']['resident_bytes'] / 2**20:,.0f} MiB resident")
-        trouble = {name: self[name] for name in ("failed", "skipped", "replaced") if self[name]}
-        trouble |= {"retries": self["storage"]["retries"]} if self["storage"]["retries"] else {}
-        lines += [", ".join(f"{count:,} {name}" for name, count in trouble.items())] if trouble else []
+        failures = {name: self[name] for name in ("failed", "skipped", "replaced") if self[name]}
+        failures |= {"retries": self["storage"]["retries"]} if self["storage"]["retries"] else {}
+        lines += [", ".join(f"{count:,} {name}" for name, count in failures.items())] if failures else []
         return "\n".join(lines + self["warnings"])
 
     def prometheus(self, labels: Mapping[str, str] | None = None) -> str:
@@ -138,7 +138,7 @@ def merge_stats(stats: Iterable[Mapping[str, Any]]) -> Stats:
     """
     try:
         ranks = [dict(each) for each in stats]
-        # Of functions the engine knows nothing: it takes them for its consumer.
+        # The engine does not know the functions, and counts their time as its consumer's.
         given = [json.dumps(each | ({"bound": "consumer"} if _slowed(each) else {})) for each in ranks]
     except (TypeError, ValueError) as error:
         raise OptionError(f"stats: not what loader.stats() gave: {error}") from error

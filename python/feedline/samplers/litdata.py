@@ -79,7 +79,9 @@ class LitData(Order):
         if total != split.samples:
             raise OptionError(f"sampler: the chunks have {total} samples, the data set {split.samples}")
         if split.world_size > 1 and not split.drop_last:
-            raise OptionError("sampler: on several ranks LitData drops what is left over; say drop_last=True")
+            raise OptionError(
+                "sampler: on several ranks LitData drops the samples that are left over; set drop_last=True"
+            )
         number = epoch + 1  # LitData counts from 1
         shares = self._shares(number, split)
         lists = [self._items(share, number) for share in shares]

@@ -128,7 +128,7 @@ class Mosaic(Order):
                     raise OptionError(
                         f"sampler: {len(own)} samples are too few for the {ranks_per_node} ranks of a node"
                     )
-                # Filled up with samples that other ranks had a little before.
+                # Filled up with samples that other ranks had shortly before.
                 first = len(own) - ranks_per_node - missing + 1
                 own = np.concatenate([own, own[first : first + missing]])
             found += [own[rank::ranks_per_node] for rank in range(ranks_per_node)]

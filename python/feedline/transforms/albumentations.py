@@ -186,13 +186,13 @@ def _affine(theirs: Any) -> Transform:
         if any(percent[axis][0] != -percent[axis][1] for axis in "xy"):
             raise _none(theirs, "translate_percent that is not even to both sides")
         moves = (percent["x"][1], percent["y"][1])
-    leans = (*shear["x"], *shear["y"])
+    shears = (*shear["x"], *shear["y"])
     # Theirs rotates clockwise for positive angles, as affine does here.
     return geometric.RandomAffine(
         theirs.rotate,
         moves,
         None if scale["x"] == (1.0, 1.0) else scale["x"],
-        None if leans == (0.0,) * 4 else leans,
+        None if shears == (0.0,) * 4 else shears,
         _filter(theirs),
         _fill(theirs),
     )
@@ -208,7 +208,7 @@ def _lens(theirs: Any) -> Transform:
 
 def _choice(theirs: Any) -> Transform:
     odds = [inner.p for inner in theirs.transforms]
-    return policy.RandomChoice([_forced(inner) for inner in theirs.transforms], odds)
+    return policy.RandomChoice([_always(inner) for inner in theirs.transforms], odds)
 
 
 def _some(theirs: Any) -> Transform:
@@ -226,7 +226,7 @@ def _list(theirs: Any) -> Transform:
 
 
 def _either(theirs: Any) -> Transform:
-    first, second = (_forced(inner) for inner in theirs.transforms)
+    first, second = (_always(inner) for inner in theirs.transforms)
     return policy.RandomChoice([first, second], [theirs.p, 1 - theirs.p])
 
 
@@ -279,7 +279,7 @@ _MAKERS: Mapping[str, Callable[[Any], Transform]] = {
 }
 
 
-def _forced(theirs: Any) -> Transform:
+def _always(theirs: Any) -> Transform:
     """The transform, always applied."""
     if isinstance(theirs, Transform):
         return theirs
@@ -294,7 +294,7 @@ def _forced(theirs: Any) -> Transform:
 
 def _translated(theirs: Any) -> Transform:
     """The transform, with its probability."""
-    made = _forced(theirs)
+    made = _always(theirs)
     chance = float(getattr(theirs, "p", 1.0))
     if chance >= 1.0 or made.to_spec() is None or type(theirs).__name__ == "OneOrOther":
         return made

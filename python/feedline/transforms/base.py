@@ -113,7 +113,7 @@ def tensor_interpolation(value: object) -> str:
     return interpolation_name(value, ("nearest", "bilinear"))
 
 
-def whose(value: object) -> str:
+def like_name(value: object) -> str:
     """Whose pixels to match: those for PIL images or for tensors."""
     return choice("like", value, ("pil", "tensor"))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from feedline._checks import numbers, real, whole
 
-from .base import LARGEST, Chance, Like, Transform, low_high, probability, set_fields, whose
+from .base import LARGEST, Chance, Like, Transform, like_name, low_high, probability, set_fields
 
 __all__ = [
     "ColorJitter",
@@ -67,7 +67,7 @@ class ColorJitter(Transform):
         *,
         like: Like = "pil",
     ) -> None:
-        set_fields(self, like=whose(like))
+        set_fields(self, like=like_name(like))
         factors = {"brightness": brightness, "contrast": contrast, "saturation": saturation}
         for name, value in factors.items():
             set_fields(self, **{name: amount(name, value, 1.0, 0.0)})
@@ -86,7 +86,7 @@ class Grayscale(Transform):
     like: str = "pil"
 
     def __post_init__(self) -> None:
-        set_fields(self, like=whose(self.like))
+        set_fields(self, like=like_name(self.like))
         set_fields(self, num_output_channels=whole("num_output_channels", self.num_output_channels, 1, LARGEST))
 
 
@@ -103,7 +103,7 @@ class RandomGrayscale(Chance):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_fields(self, like=whose(self.like))
+        set_fields(self, like=like_name(self.like))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class RandomPhotometricDistort(Transform):
         *,
         like: Like = "pil",
     ) -> None:
-        set_fields(self, like=whose(like))
+        set_fields(self, like=like_name(like))
         factors = {"brightness": brightness, "contrast": contrast, "saturation": saturation}
         set_fields(self, **{name: low_high(name, value, 0.0) for name, value in factors.items()})
         set_fields(self, hue=low_high("hue", hue), p=probability(p))

@@ -20,6 +20,7 @@ from .base import (
     Transform,
     colour,
     interpolation_name,
+    like_name,
     low_high,
     only_antialias,
     padding_sides,
@@ -28,7 +29,6 @@ from .base import (
     set_fields,
     two,
     warp_interpolation,
-    whose,
 )
 
 __all__ = [
@@ -273,7 +273,7 @@ class RandomRotation(Transform):
         *,
         like: Like = "pil",
     ) -> None:
-        set_fields(self, like=whose(like))
+        set_fields(self, like=like_name(like))
         set_fields(self, degrees=_angles("degrees", degrees), interpolation=warp_interpolation(interpolation))
         set_fields(self, expand=flag("expand", expand), center=_center(center), fill=colour(fill))
 
@@ -311,7 +311,7 @@ class RandomAffine(Transform):
         *,
         like: Like = "pil",
     ) -> None:
-        set_fields(self, like=whose(like))
+        set_fields(self, like=like_name(like))
         moved = None if translate is None else two("translate", translate, "two shares, along x and y", 0.0)
         scaled = None if scale is None else low_high("scale", scale, 0.0)
         set_fields(self, degrees=_angles("degrees", degrees), translate=moved, scale=scaled, shear=_shear(shear))
@@ -344,7 +344,7 @@ class RandomPerspective(Transform):
         *,
         like: Like = "pil",
     ) -> None:
-        set_fields(self, like=whose(like))
+        set_fields(self, like=like_name(like))
         set_fields(self, distortion_scale=real("distortion_scale", distortion_scale, 0.0), p=probability(p))
         set_fields(self, interpolation=warp_interpolation(interpolation), fill=colour(fill))
 

@@ -362,10 +362,10 @@ interpolation='bilinear'),)
             given: dict[int, Any] = dict(steps)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise OptionError(f"Schedule: steps: {shown(steps)} is not a dict of epochs") from None
-        whose = {whole("epoch", epoch, 0, 2**63 - 1): _step(value) for epoch, value in given.items()}
-        if min(whose, default=1) != 0:
+        checked = {whole("epoch", epoch, 0, 2**63 - 1): _step(value) for epoch, value in given.items()}
+        if min(checked, default=1) != 0:
             raise OptionError("Schedule: must begin with epoch 0")
-        set_fields(self, steps={epoch: whose[epoch] for epoch in sorted(whose)})
+        set_fields(self, steps={epoch: checked[epoch] for epoch in sorted(checked)})
 
     def __hash__(self) -> int:
         return hash(tuple(self.steps.items()))

@@ -68,7 +68,7 @@ pub(super) struct AudioRunner {
     recording: SampleBuffer,
 }
 
-/// Filters for so many pairs of rates are kept.
+/// Number of pairs of rates whose filters are kept.
 const KEPT: usize = 8;
 
 /// Whether a field's list is for audio.
@@ -112,7 +112,7 @@ struct ClipFacts {
 }
 
 impl AudioPlan {
-    /// Checks a field's list. The first sample tells rate and channels if the list leaves them open.
+    /// Checks a field's list. The first sample determines rate and channels if the list leaves them open.
     pub(super) fn new(dataset: &Dataset, options: &LoaderOptions, field: usize) -> Result<Self> {
         let name = &dataset.schema().fields[field].name;
         let refuse = |reason: String| Error::option("transforms", format!("{name}: {reason}"));
@@ -236,7 +236,8 @@ impl AudioRunner {
         let (field, sample) = (plan.field, key.sample);
         let Value::Bytes(bytes) = buffer.value(field) else { return Err(missing(run, sample, field)) };
         let place = || run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
-        let wave = self.render(buffer.bytes(bytes), plan, key).map_err(|error| blame(error, place()))?;
+        let wave =
+            self.render(buffer.bytes(bytes), plan, key).map_err(|error| decode_failure(error, place()))?;
         let shape = wave.shape();
         let floats = &wave.clip.data;
         let Some(expected) = &plan.shape else {
@@ -362,7 +363,7 @@ impl AudioRunner {
     }
 }
 
-/// Adds noise so that the signal is so many decibels above it.
+/// Adds noise at a signal-to-noise ratio in decibels.
 fn add_scaled(data: &mut [f32], noise: &[f32], decibels: f64) {
     let energy = |values: &[f32]| values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     let (signal, loud) = (energy(data), energy(noise));
@@ -374,7 +375,8 @@ fn add_scaled(data: &mut [f32], noise: &[f32], decibels: f64) {
     }
 }
 
-/// As much of a recording as `clip` is long, in one channel at its own rate, from a share `place` of what is possible on.
+/// A part of a recording that lasts as long as `clip`, in one channel at its own rate. `place` is where it begins: 0 for
+/// the recording's beginning, 1 for the latest possible place.
 fn stretch_of(bytes: &[u8], clip: &Clip, place: f64) -> Result<Clip, feedline_audio::Error> {
     let mut reader = Reader::open(bytes)?;
     let Info { rate, frames: total, .. } = reader.info();
@@ -396,7 +398,7 @@ impl Wave {
     }
 }
 
-fn blame(error: feedline_audio::Error, place: Location) -> Error {
+fn decode_failure(error: feedline_audio::Error, place: Location) -> Error {
     match error {
         feedline_audio::Error::OutOfMemory { bytes } => {
             Error::out_of_memory(bytes, format!("decoding {place}"))

@@ -9,7 +9,7 @@ use crate::dataset::{Checkpoints, Dataset};
 use crate::error::{Error, Location, Result, Stage};
 use crate::source::Object;
 
-/// Packets that are closer to each other are read at once: a request costs more than these bytes.
+/// Packets with fewer bytes than this between them are read at once: a request costs more than these bytes.
 const MOST_GAP: u64 = 64 << 10;
 
 /// A video inside an object.
@@ -18,9 +18,9 @@ pub(super) struct ClipFile {
     object: Arc<dyn Object>,
     /// The video's bytes in the object.
     range: Range<u64>,
-    /// Under which its index is stored; `None` if nothing tells one state of the object from another.
+    /// Key of its stored index; `None` if the source reports nothing that changes with the object.
     key: Option<u64>,
-    /// The index that is stored beside it, and the length of that.
+    /// The index that is stored beside it, and that index's length.
     beside: Option<(Index, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl ClipFile {
         match (index, failed) {
             (_, Some(error)) => Err(error),
             (Ok(index), None) => Ok((index, read)),
-            (Err(error), None) => Err(blame(error, place())),
+            (Err(error), None) => Err(decode_failure(error, place())),
         }
     }
 
@@ -150,7 +150,7 @@ impl ClipFile {
 }
 
 /// The error of a video that cannot be decoded.
-pub(super) fn blame(error: feedline_video::Error, place: Location) -> Error {
+pub(super) fn decode_failure(error: feedline_video::Error, place: Location) -> Error {
     match error {
         feedline_video::Error::OutOfMemory { bytes } => {
             Error::out_of_memory(bytes, format!("decoding {place}"))

@@ -46,11 +46,11 @@ pub enum Next {
 
 impl Shared {
     /// Records a batch's failures. Returns the batch's error, if the failures are one.
-    pub(super) fn account(&self, sealed: &Sealed) -> Result<()> {
+    pub(super) fn record_failures(&self, sealed: &Sealed) -> Result<()> {
         let policy = self.plan.options.on_error;
         let mut state = self.state();
         if sealed.failures.is_empty() {
-            state.faults.all_well();
+            state.faults.good_batch();
             return Ok(());
         }
         if policy == OnError::Raise {
@@ -124,9 +124,9 @@ impl Epoch {
     pub fn next_within(&mut self, timeout: Duration) -> Result<Next> {
         self.shared.check_process()?;
         if self.interrupted {
-            self.begin_anew()?;
+            self.restart()?;
         }
-        // Whoever asks in short turns, to hear Ctrl-C in between, has waited since the first.
+        // A caller that polls with a short timeout, to notice Ctrl-C, has waited since its first call.
         let asked = *self.asked.get_or_insert_with(Instant::now);
         match self.run.ring.take(Some(timeout)) {
             Take::NotYet => Ok(Next::NotYet),
@@ -157,10 +157,10 @@ impl Epoch {
         }
     }
 
-    /// Says that the consumer had the latest answer only `time` after it was given: Python's interpreter lock was
-    /// elsewhere.
-    pub fn held_up(&mut self, time: Duration) {
-        self.shared.totals.held_up(time);
+    /// Reports that the consumer received the last result `time` after it was returned: another thread had Python's
+    /// interpreter lock.
+    pub fn add_lock_wait(&mut self, time: Duration) {
+        self.shared.totals.add_lock_wait(time);
         *self.asked.as_mut().unwrap_or(&mut self.last) += time;
     }
 
@@ -200,7 +200,7 @@ impl Epoch {
     }
 
     /// Restarts at the batch that storage failed to read.
-    fn begin_anew(&mut self) -> Result<()> {
+    fn restart(&mut self) -> Result<()> {
         if self.done {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Epoch {
     }
 
     fn deliver(&self, sealed: Sealed) -> Result<Next> {
-        self.shared.account(&sealed)?;
+        self.shared.record_failures(&sealed)?;
         match (sealed.batch, sealed.failures.into_iter().next_back()) {
             (Some(batch), _) => Ok(Next::Batch(batch)),
             (None, Some((_, last))) => {
@@ -314,12 +314,12 @@ fn start_run(
         cancelled,
         loader_begun: shared.totals.begun,
     });
-    let threads = enlist(shared, &run, threads)?;
+    let threads = start_threads(shared, &run, threads)?;
     Ok((run, threads))
 }
 
 /// Starts the threads on the run, and lists both for `close`.
-fn enlist(shared: &Shared, run: &Arc<EpochRun>, threads: WorkerThreads) -> Result<SharedThreads> {
+fn start_threads(shared: &Shared, run: &Arc<EpochRun>, threads: WorkerThreads) -> Result<SharedThreads> {
     let threads = Arc::new(Mutex::new(Some(threads)));
     let running = Running { run: Arc::downgrade(run), threads: Arc::downgrade(&threads) };
     let mut state = shared.state();

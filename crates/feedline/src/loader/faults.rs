@@ -80,7 +80,7 @@ impl Faults {
     }
 
     /// Notes a batch without a failure.
-    pub(super) fn all_well(&mut self) {
+    pub(super) fn good_batch(&mut self) {
         self.in_a_row.clear();
     }
 

@@ -63,7 +63,7 @@ const DROP_WITHIN: Duration = Duration::from_secs(1);
 /// Upper limit of every wait; it keeps deadlines within the range of the clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Sources are looked for behind so many objects: enough for every data set that is joined from several.
+/// Number of objects whose sources are collected: enough for data sets that are joined from several.
 const MOST_OBJECTS: u32 = 256;
 
 /// How long a new epoch waits for the threads of the last one before it starts others.
@@ -270,8 +270,8 @@ impl Loader {
         Watcher { shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Samples that failed and requests that were made again so far: what is worth a line in a log.
-    pub fn trouble(&self) -> (u64, u64) {
+    /// Numbers of samples that failed and of requests that were made again so far.
+    pub fn failures_and_retries(&self) -> (u64, u64) {
         (self.shared.totals.failed(), self.shared.storage().0.retries)
     }
 
@@ -311,7 +311,7 @@ impl Loader {
     }
 }
 
-/// Tells the statistics of a loader for as long as it lives.
+/// Gives the statistics of a loader as long as the loader exists.
 #[derive(Clone, Debug)]
 pub struct Watcher {
     shared: Weak<Shared>,
@@ -360,7 +360,7 @@ impl Shared {
         runs.iter().map(|run| run.ring.occupancy().0).sum()
     }
 
-    /// What advice about speed depends on.
+    /// How the data are stored and read, on which advice about speed depends.
     fn stored(&self) -> Stored {
         let format = self.dataset.format();
         let name = format.name();
@@ -446,7 +446,7 @@ impl Shared {
         let idle = std::mem::take(&mut state.idle);
         let mut ending = std::mem::take(&mut state.ending);
         drop(state);
-        ending.extend(idle.into_iter().map(WorkerThreads::retire));
+        ending.extend(idle.into_iter().map(WorkerThreads::end));
         for epoch in running {
             if let Some(run) = epoch.run.upgrade() {
                 run.close();
@@ -454,7 +454,7 @@ impl Shared {
             let threads = epoch.threads.upgrade();
             let threads =
                 threads.and_then(|threads| threads.lock().unwrap_or_else(PoisonError::into_inner).take());
-            ending.extend(threads.map(WorkerThreads::retire));
+            ending.extend(threads.map(WorkerThreads::end));
         }
         ending
     }
@@ -474,7 +474,7 @@ impl Shared {
             match idle {
                 None => return WorkerThreads::new(threads, self.plan.options.max_pixels, &self.totals),
                 Some(threads) if threads.is_free_within(FREE_WITHIN) => return Ok(threads),
-                Some(stuck) => self.state().ending.push(stuck.retire()),
+                Some(stuck) => self.state().ending.push(stuck.end()),
             }
         }
     }
@@ -488,7 +488,7 @@ impl Shared {
             return;
         }
         drop(state);
-        let mut ending = threads.retire();
+        let mut ending = threads.end();
         if ending.wait_until(Instant::now() + DROP_WITHIN) > 0 {
             self.state().ending.push(ending);
         }

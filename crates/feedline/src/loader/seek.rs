@@ -40,9 +40,9 @@ impl Shared {
     }
 }
 
-/// Whether an image is stored without an index, is worth one and can have one. Images that cannot (progressive ones) are
-/// not even hashed.
-fn is_wanting(bytes: &[u8], index: &[u8]) -> bool {
+/// Whether an image is stored without an index, is large enough for one to save time, and can have one. Images that
+/// cannot (progressive ones) are not even hashed.
+fn needs_index(bytes: &[u8], index: &[u8]) -> bool {
     index.is_empty()
         && bytes.len() >= WORTH_INDEXING
         && bytes.starts_with(&[0xff, 0xd8, 0xff])
@@ -53,7 +53,7 @@ fn is_wanting(bytes: &[u8], index: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Seeker {
     index: Vec<u8>,
-    /// Of an image that may get an index.
+    /// The image's key in the store, if it may get an index.
     key: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Seeker {
         decoder: &mut ImageDecoder,
     ) -> StoredImage<'a> {
         self.key = None;
-        let store = store.filter(|_| is_wanting(image.bytes, image.index));
+        let store = store.filter(|_| needs_index(image.bytes, image.index));
         let Some(store) = store else {
             decoder.record(Recording::Off);
             return image;
@@ -219,7 +219,7 @@ impl Builder<'_> {
             report.known += 1;
             return;
         }
-        if !is_wanting(bytes, stored) {
+        if !needs_index(bytes, stored) {
             report.without += 1;
             return;
         }
@@ -246,17 +246,17 @@ mod tests {
         let size = Size::new(300, 200);
         let pixels: Vec<u8> = (0..size.area() * 3).map(|i| ((i * i) >> 7) as u8).collect();
         let base = Encoding::baseline(size, 3, 95, (2, 2));
-        let wanting = |encoding: Encoding| {
+        let needed_for = |encoding: Encoding| {
             let bytes = encode(&pixels, &encoding).unwrap();
             assert!(bytes.len() >= WORTH_INDEXING);
-            assert_eq!(is_wanting(&bytes, &[]), jpeg::Decoder::new().build_index(&bytes).is_some());
-            is_wanting(&bytes, &[])
+            assert_eq!(needs_index(&bytes, &[]), jpeg::Decoder::new().build_index(&bytes).is_some());
+            needs_index(&bytes, &[])
         };
-        assert!(wanting(base));
-        assert!(!wanting(Encoding { progressive: true, ..base }));
-        assert!(!wanting(Encoding { restart_interval: 5, ..base }));
+        assert!(needed_for(base));
+        assert!(!needed_for(Encoding { progressive: true, ..base }));
+        assert!(!needed_for(Encoding { restart_interval: 5, ..base }));
         let bytes = encode(&pixels, &base).unwrap();
-        assert!(!is_wanting(&bytes, &[1]));
-        assert!(!is_wanting(&bytes[..WORTH_INDEXING - 1], &[]));
+        assert!(!needs_index(&bytes, &[1]));
+        assert!(!needs_index(&bytes[..WORTH_INDEXING - 1], &[]));
     }
 }

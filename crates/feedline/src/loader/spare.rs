@@ -46,8 +46,8 @@ impl Substitutes {
     pub fn substitute(&self, sample: u64, tries: u64) -> Result<Batch> {
         self.shared.check_process()?;
         let candidate = self.candidate(sample, tries.saturating_sub(1) as usize);
-        let nobody = || self.error(sample, None, "the order has no other sample to replace it");
-        let run = self.single(candidate.ok_or_else(nobody)?);
+        let no_substitute = || self.error(sample, None, "the order has no other sample to replace it");
+        let run = self.single(candidate.ok_or_else(no_substitute)?);
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         worker
             .get_or_insert_with(|| {
@@ -87,7 +87,7 @@ impl Substitutes {
     pub fn record(&self, rows: usize, kept: Vec<usize>, failures: Vec<(usize, Error)>) -> Result<()> {
         let Some((_, last)) = failures.last().cloned() else { return Ok(()) };
         let lost = rows.saturating_sub(kept.len());
-        self.shared.account(&Sealed { batch: None, failures, rows, kept, lost })?;
+        self.shared.record_failures(&Sealed { batch: None, failures, rows, kept, lost })?;
         if lost < rows {
             return Ok(());
         }

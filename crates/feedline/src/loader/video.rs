@@ -3,7 +3,7 @@
 use feedline_pixels::Size;
 use feedline_video::{Decoder, Frame, Index, Packets, Pieces, WholeFile};
 
-use super::clip_file::{self, ClipFile, blame};
+use super::clip_file::{self, ClipFile, decode_failure};
 use super::workers::{EpochRun, copy_unplanned, decode_error, missing, plan_passes, read_error};
 use crate::batch::{ColumnSpec, RowMut, Shape};
 use crate::dataset::Dataset;
@@ -212,7 +212,7 @@ impl VideoRunner {
             return Err(missing(work.run, work.key.sample, field));
         };
         let file = buffer.bytes(bytes);
-        let index = Index::read(file).map_err(|error| blame(error, work.place()))?;
+        let index = Index::read(file).map_err(|error| decode_failure(error, work.place()))?;
         let frames = work.choose(&index)?;
         self.decode(work, &WholeFile(file), &index, &frames, image, row)?.or(work, 0).map(drop)
     }
@@ -250,7 +250,7 @@ impl VideoRunner {
         if matches!(decoded, Err(feedline_video::Error::NotRead { .. })) {
             return Ok(Done::NotRead);
         }
-        decoded.map_err(|error| blame(error, work.place()))?;
+        decoded.map_err(|error| decode_failure(error, work.place()))?;
         if let Some(error) = failed {
             return Err(decode_error(run, sample, field, &error));
         }

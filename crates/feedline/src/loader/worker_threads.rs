@@ -67,7 +67,7 @@ impl WorkerThreads {
     }
 
     /// Ends the threads.
-    pub(crate) fn retire(mut self) -> EndingThreads {
+    pub(crate) fn end(mut self) -> EndingThreads {
         let none = EndingThreads { handles: Vec::new(), process: self.ending.process };
         std::mem::replace(&mut self.ending, none)
     }

@@ -122,12 +122,9 @@ impl Sequence {
     }
 
     /// This epoch's order as a sequence, from the list that the user passes for the epoch.
-    pub(crate) fn handed_over(&self, list: Vec<u64>, length: u64) -> Result<Sequence> {
+    pub(crate) fn given_list(&self, list: Vec<u64>, length: u64) -> Result<Sequence> {
         let Sequence::PerEpoch { count, .. } = self else {
-            return Err(Error::option(
-                "sampler",
-                "gives the order itself; a list for one epoch is not wanted",
-            ));
+            return Err(Error::option("sampler", "gives the order itself; it takes no list for one epoch"));
         };
         if list.len() as u64 != *count {
             let reason = format!("{} samples in this epoch, {count} were announced for each", list.len());
@@ -194,7 +191,7 @@ impl Order {
             Sequence::Bucketed(buckets) => OrderKind::Bucketed(buckets.clone()),
             Sequence::Packed(packing) => OrderKind::Packed(packing.rows(seed, epoch)),
             Sequence::Listed(list) => OrderKind::Listed(list.clone()),
-            Sequence::PerEpoch { .. } => unreachable!("became a list when it was handed over"),
+            Sequence::PerEpoch { .. } => unreachable!("the list for the epoch has replaced it"),
         };
         Order { kind, seed, epoch, repeats: 1 }
     }

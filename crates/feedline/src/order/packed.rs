@@ -140,7 +140,7 @@ impl Packing {
     /// Fills one row after the other: the longest sample that is left, then random ones, then the pair that fits best.
     fn fill(&self, window: &[u64], key: &[u64]) -> Vec<Vec<u32>> {
         let mut draw = Draw::new(key);
-        let mut left = Unplaced::new(
+        let mut left = UnplacedSamples::new(
             (0..window.len() as u32).map(|at| (self.length(window[at as usize]), at)).collect(),
         );
         let mut rows = Vec::new();
@@ -173,7 +173,7 @@ fn in_order(mut rows: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
 }
 
 /// The samples of a window that are in no row yet, by length.
-struct Unplaced {
+struct UnplacedSamples {
     /// Length and place, ascending.
     places: Vec<(u64, u32)>,
     /// For each number of shortest samples: how many of them remain to be considered, the last of which is left.
@@ -182,11 +182,11 @@ struct Unplaced {
     total: u64,
 }
 
-impl Unplaced {
+impl UnplacedSamples {
     fn new(mut places: Vec<(u64, u32)>) -> Self {
         places.sort_unstable();
         let (count, total) = (places.len() as u64, places.iter().map(|(length, _)| length).sum());
-        Unplaced { below: (0..=places.len() as u32).collect(), places, count, total }
+        UnplacedSamples { below: (0..=places.len() as u32).collect(), places, count, total }
     }
 
     fn mean(&self) -> f64 {

@@ -82,11 +82,11 @@ impl MixPlan {
 
     /// Positions of the members' groups that are not among the members.
     pub(super) fn partners_on_other_ranks(&self, members: &[Member<'_>], positions: u64) -> Vec<u64> {
-        let there = |position: u64| members.iter().any(|member| member.position == position);
+        let is_member = |position: u64| members.iter().any(|member| member.position == position);
         let mut absent = Vec::new();
         for member in members {
             let first = member.position - member.position % self.group;
-            let others = (first..(first + self.group).min(positions)).filter(|at| !there(*at));
+            let others = (first..(first + self.group).min(positions)).filter(|at| !is_member(*at));
             for position in others {
                 if !absent.contains(&position) {
                     absent.push(position);
@@ -199,13 +199,14 @@ impl EpochRun {
         for (place, op) in self.plan.mix.ops.iter().enumerate() {
             for unit in members.chunk_by_mut(|a, b| a.position / group == b.position / group) {
                 if let Err(error) = self.mix_unit(op, place as u64, unit) {
-                    self.spoil(unit, &error);
+                    self.fail_rows(unit, &error);
                 }
             }
         }
     }
 
-    fn spoil(&self, unit: &mut [Member<'_>], error: &feedline_pixels::Error) {
+    /// Marks the finished rows of a group as failed.
+    fn fail_rows(&self, unit: &mut [Member<'_>], error: &feedline_pixels::Error) {
         for Member { row, .. } in unit.iter_mut().filter(|member| member.row.is_done()) {
             let place = self.locate(row.sample());
             row.invalidate(Error::sample(place, Stage::Transform, error.to_string()));

@@ -37,7 +37,7 @@ impl Plan {
 }
 
 /// Values of a sample before anything is pasted.
-struct Before {
+struct OriginalValues {
     image: Vec<u8>,
     values: Vec<Values>,
 }
@@ -51,7 +51,7 @@ impl EpochRun {
         let views = &self.plan.image_fields[0];
         let targets: Vec<&TargetPlan> = ragged_targets(views, 0).collect();
         let image = views.outputs[0].0;
-        let before = |row: &mut RowMut<'_>| Before {
+        let before = |row: &mut RowMut<'_>| OriginalValues {
             image: row.dense(image).to_vec(),
             values: targets.iter().map(|target| Values::of(row, target.column)).collect(),
         };
@@ -69,7 +69,7 @@ impl EpochRun {
         row: &mut RowMut<'_>,
         views: &ImageViews,
         targets: &[&TargetPlan],
-        (own, other): (&Before, &Before),
+        (own, other): (&OriginalValues, &OriginalValues),
         (share, seed): (f64, u64),
     ) -> Result<()> {
         let mix = &self.plan.mix;

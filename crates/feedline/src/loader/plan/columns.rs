@@ -60,7 +60,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses views of nothing.
+    /// Refuses `views` if no loaded field can be a view.
     pub(super) fn check_views(&self) -> Result<()> {
         let none = !self.outputs.iter().any(|output| matches!(output, Output::View { .. }));
         if self.options.views && none {
@@ -150,7 +150,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Adds what tells the rows of packed samples apart.
+    /// Adds the columns that say which packed samples are in which row.
     pub(super) fn add_packing(&mut self) -> Result<()> {
         let Some(Sampler::Packed { .. }) = &self.options.sampler else { return Ok(()) };
         let refused = match &self.options {

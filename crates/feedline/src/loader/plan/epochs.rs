@@ -66,7 +66,7 @@ impl Plan {
 
     /// The same for an epoch whose order is `list`.
     pub(crate) fn epoch_in_order(&self, epoch: u64, first: u64, list: Vec<u64>) -> Result<(Order, Batches)> {
-        let sequence = self.sequence().handed_over(list, self.samples)?;
+        let sequence = self.sequence().given_list(list, self.samples)?;
         let order =
             Order::new(&sequence, self.samples, self.options.seed, epoch).repeated(self.options.repeats);
         Ok((order, self.batches(first)))

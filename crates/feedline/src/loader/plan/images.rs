@@ -59,7 +59,7 @@ impl Plan {
         if mode.map(String::as_str) == Some(Mode::Grey.name()) {
             ops.insert(0, Grayscale { num_output_channels: 1, like: Like::default() }.into());
         }
-        // The geometry of numbers is planned as for photos; their own form decides the values.
+        // Geometry is planned as for photos; how values are stored follows from their pixel layout.
         let image =
             ImagePlan::new(&name, view, &ops, if values.is_some() { DType::U8 } else { dtype }, format)?;
         if let Some(form) = values {

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{StageSeconds, Stats};
 
-/// A consumer that waits less than this share of its time is the limit itself.
-const HARDLY: f64 = 0.1;
+/// A consumer that waits for a smaller share of its time than this is itself the limit.
+const LEAST_WAIT_SHARE: f64 = 0.1;
 
 /// Reads that wait for this share of their time wait for storage; the others copy.
-const WAITING: f64 = 0.5;
+const WAITING_READ_SHARE: f64 = 0.5;
 
-/// Threads that want a core and have none for this share of their work are short of cores.
-const STARVED: f64 = 0.35;
+/// Threads that wait for a core for this share of their working time are short of cores.
+const SHORT_OF_CORES_SHARE: f64 = 0.35;
 
 /// What limits the speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -59,13 +59,13 @@ pub struct Stored {
     pub single_files: bool,
     /// It is a pack.
     pub packed: bool,
-    /// Bytes cross a network.
+    /// Bytes come over a network.
     pub remote: bool,
-    /// They are kept on disk once they came.
+    /// A disk cache keeps them.
     pub cached: bool,
-    /// Images are decoded as fast as they can be.
+    /// Images are decoded with `decode='fast'`.
     pub decoded_fast: bool,
-    /// How the first image is stored, if the index tells.
+    /// How the first image is stored, if the index has it.
     pub encoding: Option<String>,
     /// Threads that could run at once.
     pub cores: usize,
@@ -132,10 +132,10 @@ pub(super) fn bound(stats: &Stats) -> Bound {
     if all == 0.0 {
         return Bound::Nothing;
     }
-    if lock > wait && lock > HARDLY * all {
+    if lock > wait && lock > LEAST_WAIT_SHARE * all {
         return Bound::Lock;
     }
-    if wait < HARDLY * all {
+    if wait < LEAST_WAIT_SHARE * all {
         return Bound::Consumer;
     }
     let seconds = &stats.seconds;
@@ -185,10 +185,10 @@ pub(super) fn sentence(stats: &Stats, bound: Bound) -> String {
     )
 }
 
-/// A word on threads that want more cores than they get.
+/// Says that threads have fewer cores than they need, if that is so.
 fn starved(stats: &Stats) -> String {
     let (starved, work) = (stats.cores.starved_seconds, stats.seconds.work().max(f64::MIN_POSITIVE));
-    if starved < STARVED * work {
+    if starved < SHORT_OF_CORES_SHARE * work {
         return String::new();
     }
     let why = if stats.threads > stats.stored.cores {
@@ -202,7 +202,7 @@ fn starved(stats: &Stats) -> String {
     )
 }
 
-/// How many times as fast the workers could go.
+/// How many times as fast the workers could be.
 fn times(stats: &Stats) -> String {
     let seconds = &stats.seconds;
     if seconds.work() <= 0.0 {
@@ -237,7 +237,7 @@ fn advice(stats: &Stats, bound: Bound) -> String {
 /// What to do about reads that take most of the time, and whether they wait for storage.
 fn on_storage(stats: &Stats) -> String {
     let (ways, ahead) = (stats.stored.on_reading(), &stats.read_ahead);
-    if stats.stored.remote || stats.read_blocked < WAITING {
+    if stats.stored.remote || stats.read_blocked < WAITING_READ_SHARE {
         return ways.to_owned();
     }
     if !ahead.allowed {

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Samples that a worker remembers for a trace.
 const REMEMBERED: usize = 1024;
 
-/// Of so many reads one is checked: asking the system costs a microsecond.
+/// One of this many reads is checked: asking the system costs a microsecond.
 const CHECK_EVERY: u64 = 64;
 
 /// Numbers of one remembered sample.
@@ -136,7 +136,7 @@ impl Counters {
         for (place, value) in slot.iter().zip(times.numbers()) {
             place.store(value, Ordering::Relaxed);
         }
-        // Release: who sees the count sees the sample.
+        // Release: a thread that reads this count also reads the sample's numbers.
         self.remembered.store(number + 1, Ordering::Release);
     }
 
@@ -149,9 +149,9 @@ impl Counters {
             (number, std::array::from_fn(|at| slot[at].load(Ordering::Relaxed)))
         };
         let found: Vec<(u64, [u64; NUMBERS])> = (first..end).map(read).collect();
-        // The worker went on meanwhile: what it may have written over, or be writing over, is left out.
-        let gone = (self.remembered.load(Ordering::Acquire) + 1).saturating_sub(REMEMBERED as u64);
-        let kept = found.into_iter().filter(|(number, _)| *number >= gone);
+        // The worker has continued meanwhile: samples that it may have overwritten, or is overwriting, are left out.
+        let overwritten = (self.remembered.load(Ordering::Acquire) + 1).saturating_sub(REMEMBERED as u64);
+        let kept = found.into_iter().filter(|(number, _)| *number >= overwritten);
         (kept.map(|(_, numbers)| SampleTimes::of(numbers)).collect(), end)
     }
 }

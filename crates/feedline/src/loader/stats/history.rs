@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// More points than this are thinned out.
-const MOST: usize = 256;
+/// Most points: when there are as many, every second one is removed.
+const MOST_POINTS: usize = 256;
 
-/// So close points may lie at first.
-const CLOSEST: Duration = Duration::from_millis(100);
+/// Time between two points at first; it doubles whenever points are removed.
+const FIRST_DISTANCE: Duration = Duration::from_millis(100);
 
-/// What was so when a batch was taken.
+/// The state when a batch was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// Since the loader was made.
@@ -34,16 +34,16 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn new(begun: Instant) -> Self {
-        History { begun, every: CLOSEST, last: None, moments: Vec::new() }
+        History { begun, every: FIRST_DISTANCE, last: None, moments: Vec::new() }
     }
 
-    /// Notes a moment, unless the last one is too close. `what` is asked only then.
+    /// Adds a moment, unless the last one is too close. `what` is called only if it is added.
     pub(super) fn note(&mut self, now: Instant, what: impl FnOnce() -> Moment) {
         if self.last.is_some_and(|last| now - last < self.every) {
             return;
         }
         self.last = Some(now);
-        if self.moments.len() == MOST {
+        if self.moments.len() == MOST_POINTS {
             let mut number = 0;
             self.moments.retain(|_| {
                 number += 1;
@@ -72,7 +72,7 @@ mod tests {
             history.note(now, || Moment { samples: tenth, ..Moment::default() });
         }
         let moments = history.moments();
-        assert!(moments.len() <= MOST && moments.len() > MOST / 3, "{}", moments.len());
+        assert!(moments.len() <= MOST_POINTS && moments.len() > MOST_POINTS / 3, "{}", moments.len());
         assert!(moments.windows(2).all(|two| two[0].samples < two[1].samples));
         assert!(moments[0].seconds == 0.0 && moments[moments.len() - 1].samples > 2900);
     }

@@ -32,7 +32,7 @@ impl Stats {
         all.stored.cores = ranks.iter().map(|rank| rank.stored.cores).max().unwrap_or(0);
         let sum = |rate: fn(&Stats) -> f64| ranks.iter().map(rate).sum();
         all.read_blocked = sum(|rank| rank.read_blocked) / ranks.len() as f64;
-        all.conclude();
+        all.work_out_rates();
         all.samples_per_second = sum(|rank| rank.samples_per_second);
         all.recent_samples_per_second = sum(|rank| rank.recent_samples_per_second);
         all.ranks = ranks.iter().enumerate().map(RankStats::of).collect();
@@ -124,7 +124,7 @@ mod tests {
                 consumer_busy_seconds: 1.0,
                 ..Stats::default()
             };
-            stats.conclude();
+            stats.work_out_rates();
             stats
         };
         let (fast, slow) = (rank(0.5, 0.01), rank(9.0, 3.0));

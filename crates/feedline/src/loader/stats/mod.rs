@@ -45,14 +45,14 @@ pub(crate) struct Totals {
     seen: Mutex<SeenByConsumer>,
 }
 
-/// What is noted batch by batch.
+/// What is recorded with every batch.
 #[derive(Debug)]
 struct SeenByConsumer {
     history: History,
     /// The last batches; all while recording.
     batches: VecDeque<Taken>,
     samples: Vec<(usize, SampleTimes)>,
-    /// Up to where each worker's samples are in `samples`.
+    /// For each worker, the number of its samples that are in `samples`.
     collected: Vec<u64>,
 }
 
@@ -111,12 +111,12 @@ impl Totals {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Books a batch; `ready` tells how many others wait.
+    /// Counts a batch; `ready` returns how many others wait.
     pub(crate) fn delivered(&self, delivery: Delivery, ready: impl Fn() -> u64) {
         let waited = delivery.got - delivery.asked;
         self.batches.fetch_add(1, Ordering::Relaxed);
         let samples = self.delivered.fetch_add(delivery.rows, Ordering::Relaxed) + delivery.rows;
-        let all_waited = add(&self.consumer_wait, waited);
+        let total_waited = add(&self.consumer_wait, waited);
         add(&self.consumer_busy, delivery.busy);
         let recording = self.recording.load(Ordering::Relaxed);
         let mut seen = self.consumer();
@@ -124,7 +124,7 @@ impl Totals {
             seconds: 0.0,
             samples,
             ready: ready(),
-            waited: all_waited,
+            waited: total_waited,
         });
         let since = |time: Instant| time.saturating_duration_since(self.begun);
         let ready = if recording { ready() } else { 0 };
@@ -138,8 +138,8 @@ impl Totals {
         }
     }
 
-    /// Time in which a batch was there and its consumer could not go on.
-    pub(crate) fn held_up(&self, time: Duration) {
+    /// Adds time in which a batch was ready but its consumer waited for the interpreter lock.
+    pub(crate) fn add_lock_wait(&self, time: Duration) {
         add(&self.interpreter_wait, time);
     }
 
@@ -161,7 +161,7 @@ impl Totals {
         self.recording.store(true, Ordering::Relaxed);
     }
 
-    /// Takes over what workers made since the last time.
+    /// Copies the times of the samples that workers made since the last call.
     fn collect(&self, seen: &mut SeenByConsumer) {
         let workers = self.workers();
         seen.collected.resize(workers.len(), 0);
@@ -193,7 +193,7 @@ impl Totals {
     }
 }
 
-/// Adds a time; gives the sum in seconds.
+/// Adds a time; returns the sum in seconds.
 fn add(counter: &AtomicU64, time: Duration) -> f64 {
     let nanoseconds = time.as_nanos() as u64;
     (counter.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds) as f64 * 1e-9
@@ -418,14 +418,14 @@ impl Totals {
             read_ahead: ahead,
             ..Stats::default()
         };
-        stats.conclude();
+        stats.work_out_rates();
         stats
     }
 }
 
 impl Stats {
     /// Works out rates, shares and the sentence from what was counted.
-    fn conclude(&mut self) {
+    fn work_out_rates(&mut self) {
         let consumer =
             self.consumer_wait_seconds + self.consumer_busy_seconds + self.interpreter_wait_seconds;
         self.samples_per_second = if consumer > 0.0 { self.delivered as f64 / consumer } else { 0.0 };

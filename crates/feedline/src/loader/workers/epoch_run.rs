@@ -17,7 +17,7 @@ use crate::transform::SampleKey;
 /// Separates the draws of a sample's repetitions from all other uses of the seed.
 const REPETITION: u64 = 0x61_6761_696e; // "again"
 
-/// Images with more pixels for each of their bytes are not planned by their headers.
+/// For images with more pixels per stored byte than this, no memory is planned from their headers.
 const MOST_PIXELS_PER_BYTE: u64 = 512;
 
 /// One pass over (the rest of) an epoch, shared by its workers and its consumer.

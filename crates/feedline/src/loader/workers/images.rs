@@ -149,9 +149,9 @@ fn render(
 ) -> feedline_pixels::Result<RenderTime> {
     let mode = run.plan.options.decode;
     // If the memory of the result is taken for this sample only, an image that cannot be decoded must not take it.
-    let roomy = |plan: usize| run.plan.images[plan].output().is_some() || opened.streams();
+    let size_known = |plan: usize| run.plan.images[plan].output().is_some() || opened.streams();
     if let ([(column, plan)], [_]) = (&views.outputs[..], planned)
-        && roomy(*plan)
+        && size_known(*plan)
     {
         let (column, plan) = (*column, *plan);
         let (finish, program) = (run.plan.images[plan].finish(), &planned[0].1);
