@@ -94,7 +94,7 @@ class FunctionTimes:
         self.waited += self._had - self._asked
 
     def judge(self, stats: Stats) -> None:
-        """The engine counts the functions' time as its consumer's; if the user waits all the same, the functions are the limit."""
+        """The engine counts functions as its consumer; if the user waits all the same, the functions are the limit."""
         whole = self.waited + self.busy
         stats["functions_wait_seconds"] = self.waited
         if stats["bound"] != "consumer" or whole == 0 or self.waited < 0.1 * whole:

@@ -47,6 +47,35 @@ const ITEMS: [&str; 9] = [
     "pub static ",
 ];
 
+/// The name of an item that begins here, `$name` in a macro.
+fn item_name(item: &str) -> Option<&str> {
+    let rest = ITEMS.iter().find_map(|kind| item.strip_prefix(kind))?;
+    rest.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$')).next()
+}
+
+/// The first word of a macro's call, after its documentation.
+fn first_word(call: &str) -> &str {
+    let line = call.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with(['/', '#']));
+    line.unwrap_or_default().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+}
+
+/// The public items that a module's own macros make: the names in the macro's text, or the first word of each call if
+/// the text has `$name` there.
+fn made_by_macros(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for definition in text.split("\nmacro_rules! ").skip(1) {
+        let (name, rest) = definition.split_once(" {").expect("a macro has a body");
+        let body = rest.split("\n}").next().unwrap_or_default();
+        let call = format!("\n{name}! {{");
+        let items = body.match_indices("\n        pub ").map(|(at, _)| body[at..].trim_start());
+        for item in items.filter_map(item_name) {
+            let calls = text.split(&call).skip(1);
+            found.extend(calls.map(|call| if item.starts_with('$') { first_word(call) } else { item }));
+        }
+    }
+    found
+}
+
 /// A module: its path for users, its text, and the folder of the modules in it.
 struct Module {
     path: String,
@@ -84,8 +113,9 @@ impl Module {
     }
 
     /// Adds the public names of the module and of the public modules in it. The code is formatted, so items begin their
-    /// lines. Names that macros make are not seen.
+    /// lines.
     fn collect(&self, found: &mut Vec<String>) {
+        found.extend(made_by_macros(&self.text).into_iter().map(|name| format!("{}::{name}", self.path)));
         for (at, _) in self.text.match_indices("\npub ") {
             let item = &self.text[at + 1..];
             if let Some(path) = item.strip_prefix("pub use ") {
@@ -97,8 +127,7 @@ impl Module {
                 }
             } else if let Some(inner) = item.strip_prefix("pub mod ") {
                 self.inner(inner).collect(found);
-            } else if let Some(rest) = ITEMS.iter().find_map(|kind| item.strip_prefix(kind)) {
-                let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+            } else if let Some(name) = item_name(item) {
                 found.push(format!("{}::{name}", self.path));
             }
         }
@@ -122,6 +151,29 @@ fn nested_exports_are_read() {
     assert_eq!(exported("a::b"), ["b"]);
     assert_eq!(exported("a::{b, c::{d, e as f},\n    g}"), ["b", "d", "f", "g"]);
     assert_eq!(exported("super::a::*"), ["a::*"]);
+}
+
+/// How the names that macros make are read.
+#[test]
+fn names_made_by_macros_are_read() {
+    let text = "
+macro_rules! made {
+    ($name:ident) => {
+        pub struct $name {
+            pub field: u8,
+        }
+        pub(crate) struct Private;
+        pub enum Fixed {}
+    };
+}
+
+made! {
+    /// With a description.
+    #[derive(Debug)]
+    First, 1
+}
+";
+    assert_eq!(made_by_macros(text), ["First", "Fixed"]);
 }
 
 #[test]
