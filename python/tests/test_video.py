@@ -222,6 +222,43 @@ def test_damaged_files_are_named(tmp_path, plain, capfd):
     assert "h264" not in capfd.readouterr().err, "the decoder's own messages"
 
 
+def joined(*contents, kind="webm"):
+    """One file with the packets of several, one after the other, though their frames differ in size."""
+    out, began = io.BytesIO(), 0
+    with av.open(out, "w", format=kind) as file:
+        stream = None
+        for content in contents:
+            with av.open(io.BytesIO(content)) as part:
+                stream = stream or file.add_stream_from_template(part.streams.video[0])
+                packets = [packet for packet in part.demux(video=0) if packet.dts is not None]
+                for packet in packets:
+                    packet.pts, packet.dts = packet.pts + began, packet.dts + began
+                    packet.stream = stream
+                    file.mux(packet)
+                began += int(part.duration / av.time_base / packets[0].time_base)
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("plain")
+def test_frames_that_change_their_size_are_refused(tmp_path):
+    sizes = (96, 64), (64, 48)
+    content = joined(*(encoded(10, size, "libvpx-vp9", "webm", g=10) for size in sizes))
+    video = fl._feedline.Video(content)
+    assert len(video) == 20
+    assert video.frames([3, 0]).shape == (2, 64, 96, 3)
+    assert video.frames([13, 19]).shape == (2, 48, 64, 3)
+    with pytest.raises(fl.Error, match="a frame of 64x48 after frames of 96x64"):
+        video.frames([3, 13])
+    ds = fl.open(folder_of(tmp_path, {"a.webm": content}))
+    clips = {
+        frames: fl.Loader(ds, transforms={"video": [T.Clip(frames, policy="start")]}, batch_size=1, output="numpy")
+        for frames in (10, 11)
+    }
+    assert next(iter(clips[10]))["video"][0].shape == (10, 3, 64, 96)
+    with pytest.raises(SampleError, match=r"a\.webm.*a frame of 64x48 in a video of 96x64"):
+        next(iter(clips[11]))
+
+
 def test_every_cut_of_a_file_is_an_error_or_a_video(plain):
     for content in (plain, encoded(6, kind="matroska")):
         for length in range(0, len(content), max(1, len(content) // 60)):

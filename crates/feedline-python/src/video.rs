@@ -75,7 +75,11 @@ impl PyVideo {
                 let each = frame.rgb.len();
                 // All frames of an array have one size.
                 if pixels.is_some() && size != (frame.height, frame.width) {
-                    let reason = format!("a frame of {}x{} after others", frame.width, frame.height);
+                    let (height, width) = size;
+                    let reason = format!(
+                        "a frame of {}x{} after frames of {width}x{height}",
+                        frame.width, frame.height
+                    );
                     return Err(feedline::video::Error::Malformed(reason));
                 }
                 size = (frame.height, frame.width);

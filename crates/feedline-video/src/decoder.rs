@@ -1,5 +1,7 @@
 //! Frames by number.
 
+use std::cell::Cell;
+
 use crate::bytes::Packets;
 use crate::disposable::is_disposable;
 use crate::engine::{self, Engine};
@@ -97,6 +99,13 @@ fn decode(
     if begins_later && index.needs_first_packet() {
         show_first_packet(decoder, file, index)?;
     }
+    // A caller that refuses a frame is not a damaged packet: decoding it once more would not help.
+    let refused = Cell::new(false);
+    let emit = &mut |place: usize, frame: &Frame| {
+        let taken = emit(place, frame);
+        refused.set(taken.is_err());
+        taken
+    };
     let mut search = Search { decoder, file, index, wanted, missing: vec![true; wanted.len()] };
     let mut walk: Option<Walk> = None;
     for (at, (frame, _)) in wanted.iter().enumerate() {
@@ -109,7 +118,7 @@ fn decode(
             let walk = walk.as_mut().expect("it was set just now");
             match search.go_on(walk, at, &mut room, emit) {
                 // Not every key frame stands alone: frames after it may build on what came before it.
-                Err(Error::Malformed(_)) if walk.began > 0 => {
+                Err(Error::Malformed(_)) if walk.began > 0 && !refused.get() => {
                     start =
                         if start == index.start_of(*frame) { index.key_before(walk.began - 1) } else { 0 };
                     walk.ended = true;
