@@ -378,57 +378,54 @@ fn correct(block: &mut Block, mut fixes: u64, band: &Band) {
     }
 }
 
-mod scalar {
-    use super::*;
-    pub(super) use super::{ac_first_here as ac_first, dc_first_here as dc_first};
+/// The loops, compiled with the given features; `$spread` is how these CPUs spread bits over a mask.
+macro_rules! compiled {
+    ($spread:ty $(, #[$features:meta])?) => {
+        use super::*;
 
-    pub(super) fn ac_refine(
-        state: &mut State<'_>,
-        table: &RefineTable,
-        band: &Band,
-        places: &mut [Place],
-        blocks: &mut Vec<Block>,
-    ) -> Result<(), Irregular> {
-        ac_refine_here::<Portable>(state, table, band, places, blocks)
-    }
+        $(#[$features])?
+        pub(super) fn dc_first(
+            state: &mut State<'_>,
+            slots: &[DcSlot<'_>],
+            low: u8,
+            columns: Range<usize>,
+            places: &mut [Place],
+        ) -> Result<(), Irregular> {
+            dc_first_here(state, slots, low, columns, places)
+        }
+
+        $(#[$features])?
+        pub(super) fn ac_first(
+            state: &mut State<'_>,
+            table: &AcTable<true>,
+            band: &Band,
+            places: &mut [Place],
+            blocks: &mut Vec<Block>,
+        ) -> Result<(), Irregular> {
+            ac_first_here(state, table, band, places, blocks)
+        }
+
+        $(#[$features])?
+        pub(super) fn ac_refine(
+            state: &mut State<'_>,
+            table: &RefineTable,
+            band: &Band,
+            places: &mut [Place],
+            blocks: &mut Vec<Block>,
+        ) -> Result<(), Irregular> {
+            ac_refine_here::<$spread>(state, table, band, places, blocks)
+        }
+    };
+}
+
+mod scalar {
+    compiled!(Portable);
 }
 
 /// The same, compiled for CPUs with BMI2.
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::super::bits::Pdep;
-    use super::*;
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn dc_first(
-        state: &mut State<'_>,
-        slots: &[DcSlot<'_>],
-        low: u8,
-        columns: Range<usize>,
-        places: &mut [Place],
-    ) -> Result<(), Irregular> {
-        dc_first_here(state, slots, low, columns, places)
-    }
-
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn ac_first(
-        state: &mut State<'_>,
-        table: &AcTable<true>,
-        band: &Band,
-        places: &mut [Place],
-        blocks: &mut Vec<Block>,
-    ) -> Result<(), Irregular> {
-        ac_first_here(state, table, band, places, blocks)
-    }
-
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn ac_refine(
-        state: &mut State<'_>,
-        table: &RefineTable,
-        band: &Band,
-        places: &mut [Place],
-        blocks: &mut Vec<Block>,
-    ) -> Result<(), Irregular> {
-        ac_refine_here::<Pdep>(state, table, band, places, blocks)
-    }
+    compiled!(Pdep, #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]);
 }
