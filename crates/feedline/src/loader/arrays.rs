@@ -1,7 +1,6 @@
 //! Windows of array fields: cut out of the stored array and written into their column.
 
-use super::workers::{EpochRun, copy_unplanned, missing};
-use crate::batch::{RowMut, Shape};
+use super::workers::Destination;
 use crate::error::{Error, Result, Stage};
 use crate::sample::{SampleBuffer, Value};
 use crate::spec::{FieldTransforms, LoaderOptions};
@@ -21,29 +20,28 @@ pub(super) fn of_field<'a>(options: &'a LoaderOptions, name: &str) -> Option<&'a
 
 /// Writes a sample's windows.
 pub(super) fn put(
-    run: &EpochRun,
+    to: &mut Destination<'_, '_>,
     key: SampleKey,
     buffer: &SampleBuffer,
     field: usize,
-    row: &mut RowMut<'_>,
-    column: usize,
 ) -> Result<()> {
-    let name = &run.dataset.schema().fields[field].name;
+    let run = to.run;
     let Value::Array { dtype, dimensions, shape, bytes } = buffer.value(field) else {
-        return Err(missing(run, key.sample, field));
+        return Err(to.missing(field));
     };
     let refuse =
-        |reason: String| Error::sample(run.locate(key.sample).with_field(name), Stage::Transform, reason);
-    let expected = run.plan.columns[column].dtype;
+        |reason: String| Error::sample(run.locate_field(key.sample, field), Stage::Transform, reason);
+    let expected = run.plan.columns[to.column].dtype;
     if *dtype != expected {
         return Err(refuse(format!("array of {}, but the column is {}", dtype.name(), expected.name())));
     }
+    let name = &run.dataset.schema().fields[field].name;
     let window = of_field(&run.plan.options, name).expect("the plan says which fields have windows");
     let shape = &shape[..usize::from(*dimensions)];
     let (size, starts) = window.place(shape, &mut Place::new(key, 0, 0).draw()).map_err(refuse)?;
     let (array, element) = (buffer.bytes(bytes), dtype.size());
     if window.shape().is_some() {
-        let room = row.dense(column);
+        let room = to.dense();
         room.fill(0);
         copy_window((array, shape), (&size, &starts[0]), element, room);
         return Ok(());
@@ -61,8 +59,5 @@ pub(super) fn put(
     }
     let count = starts.len() as u64;
     let full = if window.is_one() { size } else { [&[count], &size[..]].concat() };
-    run.reserve(row, all);
-    copy_unplanned(&out, row, column)?;
-    *row.ragged(column).1 = Shape::new(&full);
-    Ok(())
+    to.put_array(&out, &full)
 }

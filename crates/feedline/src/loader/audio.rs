@@ -2,8 +2,7 @@
 
 use feedline_audio::{Clip, Info, Mel, Reader, Resampler};
 
-use super::workers::{EpochRun, copy_unplanned, missing};
-use crate::batch::{RowMut, Shape};
+use super::workers::Destination;
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::random::Draw;
@@ -226,32 +225,28 @@ impl AudioRunner {
     /// Decodes a sample's audio, runs the list and writes the result.
     pub(super) fn put(
         &mut self,
-        run: &EpochRun,
+        to: &mut Destination<'_, '_>,
         key: SampleKey,
         buffer: &SampleBuffer,
         plan: &AudioPlan,
-        row: &mut RowMut<'_>,
-        column: usize,
     ) -> Result<()> {
-        let (field, sample) = (plan.field, key.sample);
-        let Value::Bytes(bytes) = buffer.value(field) else { return Err(missing(run, sample, field)) };
-        let place = || run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
+        let (run, field) = (to.run, plan.field);
+        let Value::Bytes(bytes) = buffer.value(field) else { return Err(to.missing(field)) };
+        let place = || run.locate_field(key.sample, field);
         let wave =
             self.render(buffer.bytes(bytes), plan, key).map_err(|error| decode_failure(error, place()))?;
         let shape = wave.shape();
         let floats = &wave.clip.data;
         let Some(expected) = &plan.shape else {
             let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
-            run.reserve(row, bytes.len());
-            *row.ragged(column).1 = Shape::new(&shape);
-            return copy_unplanned(&bytes, row, column);
+            return to.put_array(&bytes, &shape);
         };
         if *expected != shape {
             let reason = format!("its shape is {shape:?}, but the batch's is {expected:?}");
             return Err(Error::sample(place(), Stage::Batch, reason));
         }
-        for (to, value) in row.dense(column).chunks_exact_mut(4).zip(floats) {
-            to.copy_from_slice(&value.to_le_bytes());
+        for (room, value) in to.dense().chunks_exact_mut(4).zip(floats) {
+            room.copy_from_slice(&value.to_le_bytes());
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use feedline_pixels::Size;
 use feedline_video::{Decoder, Frame, Index, Packets, Pieces, WholeFile};
 
 use super::clip_file::{self, ClipFile, decode_failure};
-use super::workers::{EpochRun, copy_unplanned, decode_error, missing, plan_passes, read_error};
-use crate::batch::{ColumnSpec, RowMut, Shape};
+use super::workers::{Destination, EpochRun, decode_error, missing, plan_passes, read_error};
+use crate::batch::{ColumnSpec, RowMut};
 use crate::dataset::Dataset;
 use crate::error::{Error, Location, Result, Stage};
 use crate::field::{DType, Meaning};
@@ -134,8 +134,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn place(&self) -> Location {
-        let name = &self.run.dataset.schema().fields[self.plan.field].name;
-        self.run.locate(self.key.sample).with_field(name)
+        self.run.locate_field(self.key.sample, self.plan.field)
     }
 
     /// The frames of the clip.
@@ -256,7 +255,7 @@ impl VideoRunner {
         }
         let times: Vec<u8> =
             frames.iter().flat_map(|frame| Index::time(index, *frame).to_le_bytes()).collect();
-        write(run, plan, (&self.rows[..bytes], &times), frames.len(), output, row)?;
+        write(work, (&self.rows[..bytes], &times), frames.len(), output, row)?;
         Ok(Done::Written)
     }
 
@@ -309,14 +308,15 @@ fn render(
     image.render(&opened, program, finish, DecodeMode::Exact, room).map(|_| ())
 }
 
+/// Writes the frames and their times.
 fn write(
-    run: &EpochRun,
-    plan: &VideoPlan,
+    work: &Work<'_>,
     (rows, times): (&[u8], &[u8]),
     count: usize,
     output: Size,
     row: &mut RowMut<'_>,
 ) -> Result<()> {
+    let Work { run, key, plan } = *work;
     let (frames, seconds) = plan.columns;
     if plan.dense {
         row.dense(frames).copy_from_slice(rows);
@@ -325,9 +325,8 @@ fn write(
     }
     let count = frames_shape(&plan.clip, count as u64);
     let shape = [&count[..], &plan.image.shape(output)[..]].concat();
-    run.reserve(row, rows.len() + times.len());
-    *row.ragged(frames).1 = Shape::new(&shape);
-    copy_unplanned(rows, row, frames)?;
-    *row.ragged(seconds).1 = Shape::new(&count);
-    copy_unplanned(times, row, seconds)
+    let mut to = Destination { run, sample: key.sample, row, column: frames };
+    to.put_array(rows, &shape)?;
+    to.column = seconds;
+    to.put_array(times, &count)
 }

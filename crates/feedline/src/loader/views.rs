@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::plan::Output;
-use super::workers::{EpochRun, refuse_compact};
+use super::workers::{Destination, EpochRun, refuse_compact};
 use crate::batch::{Layout, MappedBytes, RowMut, ViewFiles};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result, Stage};
@@ -33,22 +33,21 @@ pub(super) fn files(dataset: &Dataset, field: usize) -> Result<Arc<ViewFiles>> {
 pub(super) fn put(run: &EpochRun, row: &mut RowMut<'_>) -> Result<bool> {
     let sample = row.sample();
     for (column, output) in run.plan.outputs.iter().enumerate() {
+        let to = &mut Destination { run, sample, row, column };
         match *output {
-            Output::Index => row.dense(column).copy_from_slice(&(sample as i64).to_le_bytes()),
+            Output::Index => to.put_number((sample as i64).to_le_bytes()),
             Output::Int { field } => {
                 let Some(value) = run.dataset.format().int_value(sample, field) else { return Ok(false) };
                 let label = run.plan.relabelled(&run.plan.columns[column].name, sample, value);
-                row.dense(column).copy_from_slice(&label.to_le_bytes());
+                to.put_number(label.to_le_bytes());
             }
-            Output::View { field } => put_view(run, sample, row, column, field)?,
+            Output::View { field } => put_view(to, field)?,
             Output::ImageSize { field } => {
                 let meta = run.dataset.format().image_meta(sample, field);
                 let Some((height, width)) = meta.and_then(|meta| meta.oriented_size()) else {
                     return Ok(false);
                 };
-                let room = row.dense(column);
-                room[..8].copy_from_slice(&i64::from(height).to_le_bytes());
-                room[8..].copy_from_slice(&i64::from(width).to_le_bytes());
+                to.put_size(height, width);
             }
             _ => return Ok(false),
         }
@@ -62,20 +61,15 @@ pub(super) fn put_safely(run: &EpochRun, row: &mut RowMut<'_>) -> bool {
 }
 
 /// Puts the place of one value into its row.
-pub(super) fn put_view(
-    run: &EpochRun,
-    sample: u64,
-    row: &mut RowMut<'_>,
-    column: usize,
-    field: usize,
-) -> Result<()> {
+pub(super) fn put_view(to: &mut Destination<'_, '_>, field: usize) -> Result<()> {
+    let (run, sample) = (to.run, to.sample);
     refuse_compact(run, sample, field)?;
     let format = run.dataset.format();
     let Some(extent) = format.stored_at(sample, field)? else {
-        let place = run.locate(sample).with_field(&run.dataset.schema().fields[field].name);
+        let place = run.locate_field(sample, field);
         return Err(Error::sample(place, Stage::Read, "the value is not stored as it is in one file"));
     };
-    let Layout::Views { files } = &run.plan.columns[column].layout else {
+    let Layout::Views { files } = &run.plan.columns[to.column].layout else {
         unreachable!("the plan says which columns are views")
     };
     let file = files.file_or(extent.object as usize, || map(run, extent.object))?;
@@ -84,7 +78,7 @@ pub(super) fn put_view(
         return Err(Error::sample(place, Stage::Read, "the sample reaches past the end of its file"));
     }
     let numbers = [u64::from(extent.object), extent.range.start, extent.range.end - extent.range.start];
-    for (room, number) in row.dense(column).chunks_exact_mut(8).zip(numbers) {
+    for (room, number) in to.dense().chunks_exact_mut(8).zip(numbers) {
         room.copy_from_slice(&number.to_le_bytes());
     }
     Ok(())

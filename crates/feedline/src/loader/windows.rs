@@ -1,8 +1,7 @@
 //! Token streams: cuts the data set into windows before anything else is planned, so that order, resume and ranks
 //! count windows.
 
-use super::workers::{EpochRun, missing};
-use crate::batch::RowMut;
+use super::workers::Destination;
 use crate::dataset::{Dataset, Windows};
 use crate::error::{Error, Result, Stage};
 use crate::sample::{DType, Kind, SampleBuffer, Value};
@@ -98,22 +97,18 @@ fn refuse_others(name: &str, options: &LoaderOptions) -> Result<()> {
 
 /// Writes a window's tokens, from `skip` on, as 64-bit integers.
 pub(super) fn put(
-    run: &EpochRun,
-    sample: u64,
+    to: &mut Destination<'_, '_>,
     buffer: &SampleBuffer,
     field: usize,
     skip: usize,
-    row: &mut RowMut<'_>,
-    column: usize,
 ) -> Result<()> {
     let Value::Array { dtype, bytes, .. } = buffer.value(field) else {
-        return Err(missing(run, sample, field));
+        return Err(to.missing(field));
     };
     let bytes = &buffer.bytes(bytes)[skip * dtype.size()..];
-    widen(*dtype, bytes, row.dense(column)).map_err(|at| {
-        let name = &run.dataset.schema().fields[field].name;
+    widen(*dtype, bytes, to.dense()).map_err(|at| {
         let reason = format!("token {} of the window does not fit in a signed 64-bit integer", at + skip);
-        Error::sample(run.locate(sample).with_field(name), Stage::Batch, reason)
+        to.refused(field, Stage::Batch, reason)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::sample::DType;
 use crate::transform::Boxes;
 
 pub(super) use columns::following;
-pub(super) use rows::{TargetRunner, put_params};
+pub(super) use rows::{TargetRunner, TargetWork};
 
 /// One target of one view.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,10 +10,30 @@ use super::{TargetKind, TargetPlan};
 use crate::batch::{Layout, Room, RowMut, Shape};
 use crate::error::{Error, Result, Stage};
 use crate::loader::plan::ImageViews;
-use crate::loader::workers::{EpochRun, copy_unplanned, decode_error, missing};
+use crate::loader::workers::{Destination, EpochRun, decode_error, missing};
 use crate::render::{LabelRunner, label_type};
 use crate::sample::{DType, SampleBuffer, Value};
 use crate::transform::{Boxes, Mover, Program, read_boxes, write_box};
+
+/// What a target of one sample is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct TargetWork<'a> {
+    pub(crate) run: &'a EpochRun,
+    pub(crate) sample: u64,
+    /// Size of the image that the target moves with.
+    pub(crate) image: Size,
+    pub(crate) buffer: &'a SampleBuffer,
+    /// What is done to that image.
+    pub(crate) program: &'a Program,
+    pub(crate) target: &'a TargetPlan,
+}
+
+impl TargetWork<'_> {
+    /// The error of a value that cannot be used.
+    fn refused(&self, reason: String) -> Error {
+        Error::sample(self.run.locate_field(self.sample, self.target.field), Stage::Transform, reason)
+    }
+}
 
 /// Fills the rows of targets; keeps scratch memory.
 #[derive(Debug)]
@@ -40,58 +60,39 @@ impl TargetRunner {
         }
     }
 
-    /// Writes one target of a sample, whose image has this size, into its row.
-    pub(crate) fn put(
-        &mut self,
-        run: &EpochRun,
-        (sample, image): (u64, Size),
-        buffer: &SampleBuffer,
-        program: &Program,
-        target: &TargetPlan,
-        row: &mut RowMut<'_>,
-    ) -> Result<()> {
-        if *buffer.value(target.field) == Value::Missing {
+    /// Writes one target into its row.
+    pub(crate) fn put(&mut self, of: &TargetWork<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let TargetWork { run, sample, target, .. } = *of;
+        if *of.buffer.value(target.field) == Value::Missing {
             return Err(missing(run, sample, target.field));
         }
         self.labels.set_upright(run.plan.options.exif_transpose);
-        let name = &run.dataset.schema().fields[target.field].name;
-        let bad =
-            |reason: String| Error::sample(run.locate(sample).with_field(name), Stage::Transform, reason);
+        let mut to = Destination { run, sample, row, column: target.column };
+        let bad = |reason: String| of.refused(reason);
         match &target.kind {
             TargetKind::Mask { fill, dtype, stack: true } => {
-                let made = self.stack(buffer, image, program, target, (*fill, *dtype)).map_err(bad)?;
-                put_ragged(run, row, target.column, &made.1, &made.0)
+                let (masks, shape) = self.stack(of, (*fill, *dtype)).map_err(bad)?;
+                to.put_array(&masks, &shape)
             }
-            TargetKind::Mask { fill, dtype, stack: false } => {
-                self.mask(run, (sample, image), buffer, program, target, (*fill, *dtype), row)
-            }
+            TargetKind::Mask { fill, dtype, stack: false } => self.mask(of, (*fill, *dtype), row),
             TargetKind::Boxes(rules) => {
-                let boxes = self.boxes(buffer, image, program, target, rules).map_err(bad)?;
+                let boxes = self.boxes(of, rules).map_err(bad)?;
                 let count = boxes.len() as u64 / 4;
-                put_floats(run, row, target.column, &[count, 4], &boxes)
+                to.put_array(&float_bytes(&boxes), &[count, 4])
             }
             TargetKind::Keypoints => {
-                let (shape, values) = self.keypoints(buffer, image, program, target).map_err(bad)?;
-                put_floats(run, row, target.column, &shape, &values)
+                let (shape, values) = self.keypoints(of).map_err(bad)?;
+                to.put_array(&float_bytes(&values), &shape)
             }
             TargetKind::PerBox(dtype) => {
-                let (shape, bytes) = self.per_box(buffer, target, *dtype).map_err(bad)?;
-                put_ragged(run, row, target.column, &shape, &bytes)
+                let (shape, bytes) = self.per_box(of, *dtype).map_err(bad)?;
+                to.put_array(&bytes, &shape)
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call, of everything a row is made from")]
-    pub(super) fn mask(
-        &mut self,
-        run: &EpochRun,
-        (sample, image): (u64, Size),
-        buffer: &SampleBuffer,
-        program: &Program,
-        target: &TargetPlan,
-        (fill, dtype): (i64, DType),
-        row: &mut RowMut<'_>,
-    ) -> Result<()> {
+    fn mask(&mut self, of: &TargetWork<'_>, (fill, dtype): (i64, DType), row: &mut RowMut<'_>) -> Result<()> {
+        let TargetWork { run, sample, image, buffer, program, target } = *of;
         let bad = |error: feedline_pixels::Error| decode_error(run, sample, target.field, &error);
         let reason = |reason: String| bad(feedline_pixels::Error::Misuse(reason));
         let TargetRunner { labels, plane, paged, .. } = self;
@@ -111,15 +112,13 @@ impl TargetRunner {
     }
 
     /// Transforms one plane per remaining box.
-    pub(super) fn stack(
+    fn stack(
         &mut self,
-        buffer: &SampleBuffer,
-        image: Size,
-        program: &Program,
-        target: &TargetPlan,
+        of: &TargetWork<'_>,
         (fill, dtype): (i64, DType),
     ) -> Result<(Vec<u8>, Vec<u64>), String> {
-        let stack = Stack::of(buffer, target.field)?;
+        let TargetWork { image, program, target, .. } = *of;
+        let stack = Stack::of(of.buffer, target.field)?;
         let chosen = self.chosen(target, stack.count())?;
         let kind = label_type(dtype);
         let length = program.output.area() as usize * kind.bytes();
@@ -134,7 +133,7 @@ impl TargetRunner {
     }
 
     /// Indices of the values that are kept out of `count`.
-    pub(super) fn chosen(&self, target: &TargetPlan, count: usize) -> Result<Vec<usize>, String> {
+    fn chosen(&self, target: &TargetPlan, count: usize) -> Result<Vec<usize>, String> {
         let Some(boxes) = target.follows else { return Ok((0..count).collect()) };
         let (kept, boxes) = self.kept.get(&boxes).ok_or("its boxes were not read before it")?;
         if *boxes != count {
@@ -152,9 +151,8 @@ impl TargetRunner {
     ) -> Result<Option<Vec<[f64; 4]>>> {
         for target in &views.targets {
             if let TargetKind::Boxes(rules) = &target.kind {
-                let name = &run.dataset.schema().fields[target.field].name;
                 let bad = |reason: String| {
-                    Error::sample(run.locate(sample).with_field(name), Stage::Transform, reason)
+                    Error::sample(run.locate_field(sample, target.field), Stage::Transform, reason)
                 };
                 return read_all(buffer, target.field, rules, image).map(Some).map_err(bad);
             }
@@ -162,15 +160,9 @@ impl TargetRunner {
         Ok(None)
     }
 
-    pub(super) fn boxes(
-        &mut self,
-        buffer: &SampleBuffer,
-        image: Size,
-        program: &Program,
-        target: &TargetPlan,
-        rules: &Boxes,
-    ) -> Result<Vec<f32>, String> {
-        let given = read_all(buffer, target.field, rules, image)?;
+    fn boxes(&mut self, of: &TargetWork<'_>, rules: &Boxes) -> Result<Vec<f32>, String> {
+        let TargetWork { image, program, target, .. } = *of;
+        let given = read_all(of.buffer, target.field, rules, image)?;
         let kept = self.mover.boxes(program, image, rules, &given).map_err(|e| e.to_string())?;
         self.kept.insert(target.column, (kept.iter().map(|kept| kept.number).collect(), given.len()));
         let written = kept.iter().flat_map(|kept| write_box(rules, kept.corners, program.output));
@@ -178,14 +170,9 @@ impl TargetRunner {
     }
 
     /// Points are in pixels: (0, 0) is the centre of the first one.
-    fn keypoints(
-        &mut self,
-        buffer: &SampleBuffer,
-        image: Size,
-        program: &Program,
-        target: &TargetPlan,
-    ) -> Result<(Vec<u64>, Vec<f32>), String> {
-        let mut found = numbers(buffer, target.field)?;
+    fn keypoints(&mut self, of: &TargetWork<'_>) -> Result<(Vec<u64>, Vec<f32>), String> {
+        let TargetWork { image, program, target, .. } = *of;
+        let mut found = numbers(of.buffer, target.field)?;
         let each = found.shape.last().copied().unwrap_or(0) as usize;
         if found.values.is_empty() {
             return Ok((vec![0, if each == 3 { 3 } else { 2 }], Vec::new()));
@@ -202,12 +189,8 @@ impl TargetRunner {
         Ok((found.shape, values.into_iter().map(|value| value as f32).collect()))
     }
 
-    fn per_box(
-        &self,
-        buffer: &SampleBuffer,
-        target: &TargetPlan,
-        dtype: DType,
-    ) -> Result<(Vec<u64>, Vec<u8>), String> {
+    fn per_box(&self, of: &TargetWork<'_>, dtype: DType) -> Result<(Vec<u64>, Vec<u8>), String> {
+        let TargetWork { buffer, target, .. } = *of;
         let (mut shape, bytes): (Vec<u64>, Vec<u8>) = match buffer.value(target.field) {
             Value::Array { dtype: stored, .. } if *stored != dtype => {
                 return Err(format!("array of {}, but the column is {}", stored.name(), dtype.name()));
@@ -250,31 +233,6 @@ fn read_all(
     Ok(found.values.as_chunks::<4>().0.iter().map(|four| read_boxes(rules, *four, image)).collect())
 }
 
-/// Writes the drawn parameters into their row.
-pub(crate) fn put_params(run: &EpochRun, row: &mut RowMut<'_>, column: usize, params: &str) -> Result<()> {
-    put_ragged(run, row, column, &[params.len() as u64], params.as_bytes())
-}
-
-fn put_floats(
-    run: &EpochRun,
-    row: &mut RowMut<'_>,
-    column: usize,
-    shape: &[u64],
-    values: &[f32],
-) -> Result<()> {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    put_ragged(run, row, column, shape, &bytes)
-}
-
-fn put_ragged(
-    run: &EpochRun,
-    row: &mut RowMut<'_>,
-    column: usize,
-    shape: &[u64],
-    bytes: &[u8],
-) -> Result<()> {
-    run.reserve(row, bytes.len());
-    copy_unplanned(bytes, row, column)?;
-    *row.ragged(column).1 = Shape::new(shape);
-    Ok(())
+fn float_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

@@ -125,4 +125,9 @@ impl EpochRun {
     pub(crate) fn locate(&self, sample: u64) -> Location {
         self.dataset.format().locate(sample).seen_as(sample)
     }
+
+    /// Location of a sample's value, with the name of its field.
+    pub(crate) fn locate_field(&self, sample: u64, field: usize) -> Location {
+        self.locate(sample).with_field(&self.dataset.schema().fields[field].name)
+    }
 }

@@ -11,10 +11,8 @@ pub(crate) fn read_error(error: Error, run: &EpochRun, sample: u64) -> Error {
 }
 
 pub(crate) fn missing(run: &EpochRun, sample: u64, field: usize) -> Error {
-    let name = &run.dataset.schema().fields[field].name;
-    let place = run.locate(sample).with_field(name);
     Error::sample(
-        place,
+        run.locate_field(sample, field),
         Stage::Read,
         "the sample has no value for this field; leave it out with fields=[...]",
     )
@@ -26,8 +24,7 @@ pub(crate) fn decode_error(
     field: usize,
     error: &feedline_pixels::Error,
 ) -> Error {
-    let name = &run.dataset.schema().fields[field].name;
-    let place = run.locate(sample).with_field(name);
+    let place = run.locate_field(sample, field);
     match error {
         feedline_pixels::Error::OutOfMemory { bytes } => {
             Error::out_of_memory(*bytes, format!("decoding {place}"))

@@ -5,12 +5,13 @@ use std::time::Instant;
 use feedline_pixels::Size;
 
 use super::Worker;
+use super::destination::Destination;
 use super::epoch_run::EpochRun;
 use super::errors::{decode_error, missing};
 use crate::batch::{Room, RowMut, Shape};
 use crate::error::{Error, Result, Stage};
 use crate::loader::plan::ImageViews;
-use crate::loader::targets::{TargetRunner, put_params};
+use crate::loader::targets::{TargetRunner, TargetWork};
 use crate::render::{ImageDecoder, OpenedImage, RenderTime, StoredImage, ValueDecoder, ValueForm};
 use crate::sample::{ImageMeta, SampleBuffer, Value};
 use crate::transform::{ImagePlan, Params, Program, SampleKey};
@@ -24,7 +25,8 @@ impl Worker {
         row: &mut RowMut<'_>,
     ) -> Result<u64> {
         for (column, plan) in &run.plan.audio {
-            self.audio.put(run, key, &self.sample, plan, row, *column)?;
+            let to = &mut Destination { run, sample: key.sample, row, column: *column };
+            self.audio.put(to, key, &self.sample, plan)?;
         }
         let mut bytes = 0;
         for plan in &run.plan.video {
@@ -59,10 +61,13 @@ impl Worker {
         let (image, planned, targets, buffer) =
             (&mut self.image, &self.views, &mut self.targets, &self.sample);
         for (column, (params, _)) in views.params.iter().zip(planned) {
-            put_params(run, row, *column, &params.to_json())?;
+            let params = params.to_json();
+            let to = &mut Destination { run, sample, row, column: *column };
+            to.put_array(params.as_bytes(), &[params.len() as u64])?;
         }
         for target in &views.targets {
-            targets.put(run, (sample, size), buffer, &planned[target.view].1, target, row)?;
+            let program = &planned[target.view].1;
+            targets.put(&TargetWork { run, sample, image: size, buffer, program, target }, row)?;
         }
         let Some(form) = views.values else {
             let spent = render(run, image, planned, &opened, row, views).map_err(bad)?;
@@ -96,8 +101,7 @@ fn draw_views(
         let done = plan.draw_copy(size, key, copy, params);
         let max_pixels = run.plan.options.max_pixels;
         done.and_then(|()| plan_passes(params, size, program, max_pixels)).map_err(|reason| {
-            let name = &run.dataset.schema().fields[views.field].name;
-            Error::sample(run.locate(key.sample).with_field(name), Stage::Transform, reason)
+            Error::sample(run.locate_field(key.sample, views.field), Stage::Transform, reason)
         })?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Threads that make samples: claim a row, read, decode, transform, write the result into the batch.
 
+mod destination;
 mod epoch_run;
 mod errors;
 mod images;
@@ -30,10 +31,11 @@ use crate::transform::{Params, Program, SampleKey};
 use errors::panic_text;
 use values::put_packing;
 
+pub(super) use destination::Destination;
 pub(super) use epoch_run::EpochRun;
 pub(super) use errors::{decode_error, missing, read_error};
 pub(super) use images::plan_passes;
-pub(super) use values::{copy_unplanned, refuse_compact};
+pub(super) use values::refuse_compact;
 
 /// Number of substitutes tried for a bad sample before its row stays empty.
 const SUBSTITUTES: usize = 16;
@@ -261,17 +263,12 @@ impl Worker {
         self.counters.spent(Work::Bytes, times.waited);
         let mut bytes = self.sample.used() as u64;
         for (column, output) in plan.outputs.iter().enumerate() {
-            if !matches!(output, Output::Image { .. } | Output::Target { .. } | Output::Media { .. }) {
-                bytes += match output {
-                    Output::PackedLength | Output::PackedRow => {
-                        put_packing(run, sample, position, row, column, *output)
-                    }
-                    Output::ArrayWindow { field } => {
-                        arrays::put(run, key, &self.sample, *field, row, column)?;
-                        0
-                    }
-                    _ => self.value(run, sample, row, column, *output)?,
-                };
+            let to = &mut Destination { run, sample, row, column };
+            match *output {
+                Output::Image { .. } | Output::Target { .. } | Output::Media { .. } => {}
+                Output::PackedLength | Output::PackedRow => put_packing(to, position, *output),
+                Output::ArrayWindow { field } => arrays::put(to, key, &self.sample, field)?,
+                output => bytes += self.value(to, output)?,
             }
         }
         times.copy = watch.lap();
