@@ -3,28 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{self, FORMATS, RECORDED, all_bytes, bitmap, recorded_options, tar};
-use feedline::format::PackOptions;
-use feedline::{Dataset, Loader, LoaderOptions, ReadAhead, Shuffle, pack};
+use crate::support::{self, FORMATS, RECORDED, all_bytes, recorded_options, write_formats};
+use feedline::{Dataset, Loader, LoaderOptions, ReadAhead, Shuffle};
 use proptest::prelude::*;
 
 fn images(count: usize, side: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let mut members = Vec::new();
-    for number in 0..count {
-        let image = bitmap(side + number as u32 % 5, number as u64);
-        let path = root.path().join(format!("photos/c{}/{number:04}.bmp", number % 3));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, &image).unwrap();
-        members.push((format!("{number:04}.bmp"), image));
-    }
-    fs::create_dir_all(root.path().join("shards")).unwrap();
-    for (number, shard) in members.chunks(count.div_ceil(3)).enumerate() {
-        fs::write(root.path().join(format!("shards/{number:03}.tar")), tar(shard)).unwrap();
-    }
-    let photos = Dataset::open(root.path().join("photos").display().to_string()).unwrap();
-    let parts = PackOptions { part_bytes: Some(100_000), workers: 1, ..PackOptions::default() };
-    pack(&**photos.format(), root.path().join("packed"), &parts, &()).unwrap();
+    write_formats(root.path(), count, side);
     root
 }
 

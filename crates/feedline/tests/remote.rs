@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{FORMATS, RECORDED, all_bytes, bitmap, recorded_options, tar, undecoded};
-use feedline::format::PackOptions;
+use crate::support::{FORMATS, RECORDED, all_bytes, recorded_options, undecoded, write_formats};
 use feedline::source::{DiskCache, Storage};
-use feedline::{Dataset, Loader, OpenOptions, Shuffle, pack};
+use feedline::{Dataset, Loader, OpenOptions, Shuffle};
 use feedline_servers::{ACCESS_KEY, Fault, FaultProxy, Random, SECRET_KEY, Server};
 
 const HELPER: &str = "FEEDLINE_CACHE_HELPER";
@@ -25,31 +24,7 @@ fn open(uri: &str, storage: &Storage) -> feedline::Result<Dataset> {
 /// A folder that an S3 server shows as one bucket, with `count` images in every format.
 fn bucket(count: usize, side: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let bucket = root.path().join("bucket");
-    let mut samples = Vec::new();
-    for number in 0..count {
-        let image = bitmap(side + number as u32 % 5, number as u64);
-        let path = bucket.join(format!("photos/c{}/{number:04}.bmp", number % 3));
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, &image).unwrap();
-        samples.push((format!("{number:04}"), image, number % 3));
-    }
-    std::fs::create_dir_all(bucket.join("shards")).unwrap();
-    for (number, shard) in samples.chunks(count.div_ceil(3)).enumerate() {
-        let members: Vec<(String, Vec<u8>)> = shard
-            .iter()
-            .flat_map(|(key, image, label)| {
-                [
-                    (format!("{key}.bmp"), image.clone()),
-                    (format!("{key}.cls"), label.to_string().into_bytes()),
-                ]
-            })
-            .collect();
-        std::fs::write(bucket.join(format!("shards/{number:03}.tar")), tar(&members)).unwrap();
-    }
-    let photos = Dataset::open(bucket.join("photos").display().to_string()).unwrap();
-    let parts = PackOptions { part_bytes: Some(100_000), workers: 1, ..PackOptions::default() };
-    pack(&**photos.format(), bucket.join("packed"), &parts, &()).unwrap();
+    write_formats(&root.path().join("bucket"), count, side);
     root
 }
 

@@ -1,9 +1,10 @@
 //! Small files that tests make for themselves, and how several tests read data.
 
+use std::fs;
 use std::path::Path;
 
-use feedline::format::ReadingOptions;
-use feedline::{DecodeMode, Epoch, LoaderOptions, OpenOptions, Shuffle};
+use feedline::format::{PackOptions, ReadingOptions};
+use feedline::{Dataset, DecodeMode, Epoch, LoaderOptions, OpenOptions, Shuffle, pack};
 
 /// The same images as a folder, tars and a pack: (what to open, name).
 pub(crate) const FORMATS: [(&str, &str); 3] =
@@ -48,6 +49,26 @@ pub(crate) fn undecoded(batch_size: u64, shuffle: Shuffle) -> LoaderOptions {
 /// Every byte of every column of every batch.
 pub(crate) fn all_bytes(epoch: Epoch) -> feedline::Result<Vec<Vec<Vec<u8>>>> {
     epoch.map(|batch| Ok(batch?.columns().iter().map(|column| column.bytes().to_vec()).collect())).collect()
+}
+
+/// Writes `count` images in every form of [`FORMATS`] below `root`.
+pub(crate) fn write_formats(root: &Path, count: usize, side: u32) {
+    let mut members = Vec::new();
+    for number in 0..count {
+        let (image, class) = (bitmap(side + number as u32 % 5, number as u64), number % 3);
+        let path = root.join(format!("photos/c{class}/{number:04}.bmp"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &image).unwrap();
+        let label = class.to_string().into_bytes();
+        members.push([(format!("{number:04}.bmp"), image), (format!("{number:04}.cls"), label)]);
+    }
+    fs::create_dir_all(root.join("shards")).unwrap();
+    for (number, shard) in members.chunks(count.div_ceil(3)).enumerate() {
+        fs::write(root.join(format!("shards/{number:03}.tar")), tar(shard.as_flattened())).unwrap();
+    }
+    let photos = Dataset::open(root.join("photos").display().to_string()).unwrap();
+    let parts = PackOptions { part_bytes: Some(100_000), workers: 1, ..PackOptions::default() };
+    pack(&**photos.format(), root.join("packed"), &parts, &()).unwrap();
 }
 
 /// An image of `side` × `side` pixels, different for every `seed`.

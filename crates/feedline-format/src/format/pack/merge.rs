@@ -226,6 +226,13 @@ mod tests {
         (0..format.len()).map(one).collect()
     }
 
+    /// A folder below `root`, made if need be.
+    fn folder(root: &Path, name: &str) -> PathBuf {
+        let folder = root.join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
     fn options() -> PackOptions {
         PackOptions { part_bytes: Some(500), workers: 1, ..PackOptions::default() }
     }
@@ -233,11 +240,7 @@ mod tests {
     #[test]
     fn merged_packs_are_read_one_after_the_other() {
         let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| {
-            let folder = root.path().join(name);
-            fs::create_dir_all(&folder).unwrap();
-            folder
-        };
+        let at = |name: &str| folder(root.path(), name);
         let (a, b) = (images(&at("a"), 0..9), images(&at("b"), 20..33));
         pack(&*a, at("pa"), &options(), &()).unwrap();
         pack(&*b, at("pb"), &options(), &()).unwrap();
@@ -258,11 +261,7 @@ mod tests {
     #[test]
     fn appending_adds_parts_and_keeps_the_old_ones() {
         let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| {
-            let folder = root.path().join(name);
-            fs::create_dir_all(&folder).unwrap();
-            folder
-        };
+        let at = |name: &str| folder(root.path(), name);
         let (a, b) = (images(&at("a"), 0..9), images(&at("b"), 20..33));
         pack(&*a, at("p"), &options(), &()).unwrap();
         let times = |folder: &Path| {
