@@ -25,15 +25,20 @@ SHAPES = [(24, 16), (16, 24), (30, 20)]
 SAMPLES = 320
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    """A pack of tiny images with labels: three shapes, unequal classes."""
-    rng = random.Random(7)
+def images_of_every_shape():
     images = []
     for size in SHAPES:
         buffer = io.BytesIO()
         Image.new("RGB", size, (9, 99, 199)).save(buffer, "PNG")
         images.append(buffer.getvalue())
+    return images
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """A pack of tiny images with labels: three shapes, unequal classes."""
+    rng = random.Random(7)
+    images = images_of_every_shape()
     rows = [{"image": images[rng.randrange(3)], "label": int(rng.triangular(0, 6, 0))} for _ in range(SAMPLES)]
     return fl.pack(
         rows, tmp_path_factory.mktemp("model") / "pack", schema={"image": "image", "label": "int"}, progress=False
@@ -385,11 +390,7 @@ class BadWalk(Walk):
 def partly_bad(tmp_path_factory):
     """As `everything`, but one image in six is none."""
     rng = random.Random(8)
-    images = []
-    for size in SHAPES:
-        buffer = io.BytesIO()
-        Image.new("RGB", size, (9, 99, 199)).save(buffer, "PNG")
-        images.append(buffer.getvalue())
+    images = images_of_every_shape()
     rows = [
         {"image": b"bad" + images[0] if rng.random() < 1 / 6 else images[rng.randrange(3)], "label": rng.randrange(4)}
         for _ in range(SAMPLES)
