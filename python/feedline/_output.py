@@ -142,7 +142,7 @@ def _check_views(knobs: Mapping[str, Any]) -> None:
     }
     name = next((name for name, given in copies.items() if given), None)
     if name is not None:
-        raise OptionError(f"views: {name} makes copies, which views are there to avoid; leave one of them out")
+        raise OptionError(f"views: {name} copies, which views are there to avoid; leave one of them out")
 
 
 def _rows_of(columns: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -238,7 +238,7 @@ def test_impossible_settings_are_refused(ds):
     cases = [
         ({"sampler": samplers.Mosaic([36])}, "the shards have 36 samples, the data set 37"),
         ({"sampler": samplers.LitData([36])}, "the chunks have 36 samples, the data set 37"),
-        ({"sampler": samplers.LitData([37]), "rank": 0, "world_size": 2}, "say drop_last=True"),
+        ({"sampler": samplers.LitData([37]), "rank": 0, "world_size": 2}, "set drop_last=True"),
         ({"sampler": samplers.TorchRandom(), "rank": 0, "world_size": 2}, "TorchDistributed's"),
         ({"sampler": DistributedSampler(range(37), 1, 0)}, "hint: fl.samplers.TorchDistributed"),
         ({"sampler": samplers.Slipstream(), "shuffle": True}, "leave shuffle off"),
