@@ -132,13 +132,16 @@ pub(crate) fn level_with_pdep(level: CpuLevel) -> CpuLevel {
 }
 
 /// Whether `pdep` takes one cycle. It does on all CPUs that have it, except AMD's before Zen 3, where it takes up to
-/// 300.
+/// 300. `FEEDLINE_PDEP=slow` in the environment chooses the kernels for those, for comparing.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_fast_pdep() -> bool {
     use std::arch::x86_64::__cpuid;
     use std::sync::OnceLock;
     static FAST: OnceLock<bool> = OnceLock::new();
     *FAST.get_or_init(|| {
+        if std::env::var_os("FEEDLINE_PDEP").is_some_and(|value| value == "slow") {
+            return false;
+        }
         let vendor = __cpuid(0);
         let family = __cpuid(1).eax;
         let family = (family >> 8 & 15) + (family >> 20 & 255);

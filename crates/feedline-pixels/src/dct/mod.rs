@@ -33,6 +33,8 @@
 pub mod compact;
 mod encode;
 mod expand;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod shuffles;
 
 use crate::jpeg::frame::{Colors, Frame, Scaled};
 use crate::jpeg::huffman::Irregular;

@@ -3,25 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{masks, window};
+use crate::dct::shuffles::SHUFFLES;
 use crate::jpeg::idct::Block;
-
-/// For each mask, the index of the packed byte for each of eight places; 128 gives zero.
-static SHUFFLES: [[u8; 8]; 256] = {
-    let mut table = [[128; 8]; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut column, mut next) = (0, 0);
-        while column < 8 {
-            if (mask >> column) & 1 == 1 {
-                table[mask][column] = next;
-                next += 1;
-            }
-            column += 1;
-        }
-        mask += 1;
-    }
-    table
-};
 
 /// # Safety
 /// The CPU must have AVX2.

@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use crate::CpuLevel;
@@ -23,7 +25,7 @@ pub(super) const SLACK: usize = 48;
 /// Expands half blocks from `data` into rows `first_row..first_row + 4` of each of `blocks`. `None` if data end early.
 pub(super) fn rows(level: CpuLevel, data: &[u8], first_row: usize, blocks: &mut [Block]) -> Option<()> {
     assert!(first_row == 0 || first_row == 4, "half blocks start at row 0 or 4");
-    dispatch!(avx512: level, rows(data, first_row, blocks))
+    dispatch!(all: level, rows(data, first_row, blocks))
 }
 
 /// The half block at `at`: a view of fixed length, so that reads inside it need no checks.

@@ -6,11 +6,12 @@ use super::{BITS, Cursor, FULL, Row, TRIANGLES, expand_blocks};
 use crate::jpeg::idct::Block;
 
 /// # Safety
-/// The CPU must have AVX2 and BMI2. `cursor` must be this row's at the first of `blocks`, all of which must be in the
-/// row.
+/// The CPU must have AVX2 and BMI2, and all of the blocks must be in the row.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) unsafe fn expand(row: &Row<'_>, cursor: Cursor, blocks: &mut [Block]) {
+pub(super) unsafe fn expand(row: &Row<'_>, first: usize, blocks: &mut [Block]) -> Option<()> {
+    let cursor = row.cursor(first)?;
     expand_blocks!(row, cursor, blocks, narrow, wide);
+    Some(())
 }
 
 /// Expands 32 bits to 32 bytes of all ones or zeros.

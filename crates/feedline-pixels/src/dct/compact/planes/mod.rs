@@ -24,6 +24,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod shuffle;
 
 use std::ops::Range;
 
@@ -96,21 +98,8 @@ impl<'a> Row<'a> {
         if first + blocks.len() > self.blocks {
             return None;
         }
-        let cursor = self.cursor(first)?;
-        match level {
-            #[cfg(target_arch = "x86_64")]
-            CpuLevel::Avx512 if has_fast_pdep() => {
-                // SAFETY: the level was detected, and `cursor` checked that all streams are within the row.
-                unsafe { avx512::expand(self, cursor, blocks) };
-            }
-            #[cfg(target_arch = "x86_64")]
-            CpuLevel::Avx2 if has_fast_pdep() => {
-                // SAFETY: as above.
-                unsafe { avx2::expand(self, cursor, blocks) };
-            }
-            _ => scalar::expand(self, cursor, blocks),
-        }
-        Some(())
+        // SAFETY: the level was detected, and the blocks are in the row.
+        unsafe { kernel(level)(self, first, blocks) }
     }
 
     /// D and F of a block: D is in the low four bits.
@@ -127,6 +116,7 @@ impl<'a> Row<'a> {
     }
 
     /// Number of bits of A, and of ones that F adds, in these blocks.
+    #[inline(always)]
     fn masks(&self, blocks: Range<usize>) -> (usize, usize) {
         let (mut a, mut full) = (0, 0);
         for block in blocks {
@@ -137,7 +127,9 @@ impl<'a> Row<'a> {
         (a, full)
     }
 
-    /// Positions of the streams at block `first`; `None` unless all of them fill the row exactly.
+    /// Positions of the streams at block `first`; `None` unless all of them fill the row exactly. Part of each kernel, because
+    /// counting ones takes twelve instructions where the compiler may not use `popcnt`.
+    #[inline(always)]
     fn cursor(&self, first: usize) -> Option<Cursor> {
         let bits = self.length.checked_mul(8)?;
         let heads = if self.has_full { 6 } else { 4 } * self.blocks;
@@ -169,6 +161,7 @@ impl<'a> Row<'a> {
     }
 
     /// Number of ones among `count` bits starting at `at`.
+    #[inline(always)]
     fn ones(&self, at: usize, count: usize) -> usize {
         let (mut at, mut left, mut ones) = (at, count, 0);
         // Up to a byte boundary, then words.
@@ -185,6 +178,26 @@ impl<'a> Row<'a> {
         ones as usize
     }
 
+    /// At least `count` bits starting at `at`, without a check.
+    ///
+    /// # Safety
+    /// `at` must be in the row or at its end.
+    #[inline(always)]
+    unsafe fn word(&self, at: usize, count: usize) -> u64 {
+        debug_assert!(at / 8 <= self.length, "streams are in the row");
+        let shift = at as u32 % 8;
+        // SAFETY: `Row::open` checked that SLACK bytes follow the row; nine are read.
+        unsafe {
+            let from = self.bytes.as_ptr().add(at / 8);
+            let low = u64::from_le(from.cast::<u64>().read_unaligned());
+            // Hardly any block has so many, so the branch is always predicted.
+            if count > 57 {
+                return low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift);
+            }
+            low >> shift
+        }
+    }
+
     /// 64 bits starting at `at`, which is in the row or at its end.
     #[inline(always)]
     fn bits(&self, at: usize) -> u64 {
@@ -194,6 +207,24 @@ impl<'a> Row<'a> {
         ]);
         let shift = at % 8;
         low >> shift | (u64::from(bytes[8]) << 1) << (63 - shift)
+    }
+}
+
+/// Writes the coefficients of blocks, from the row's block of this number on; `None` if the row is damaged. The CPU must
+/// have the kernel's instructions, and all of the blocks must be in the row.
+type Kernel = unsafe fn(&Row<'_>, usize, &mut [Block]) -> Option<()>;
+
+fn kernel(level: CpuLevel) -> Kernel {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx512 if has_fast_pdep() => avx512::expand,
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 if has_fast_pdep() => avx2::expand,
+        #[cfg(target_arch = "x86_64")]
+        CpuLevel::Avx2 | CpuLevel::Avx512 => shuffle::ssse3::expand,
+        #[cfg(target_arch = "aarch64")]
+        CpuLevel::Neon => shuffle::neon::expand,
+        CpuLevel::Scalar => scalar::expand,
     }
 }
 
@@ -213,18 +244,8 @@ macro_rules! expand_blocks {
     ($row:expr, $cursor:expr, $blocks:expr, $narrow:path, $wide:path) => {{
         use std::arch::x86_64::_pdep_u64;
         let (row, mut cursor): (&Row<'_>, Cursor) = ($row, $cursor);
-        let start = row.bytes.as_ptr();
-        // SAFETY: cursors are in the row or at its end, and `Row::open` checked that SLACK bytes follow; nine are read.
-        let bits = |at: usize, count: usize| unsafe {
-            let from = start.add(at / 8);
-            let low = from.cast::<u64>().read_unaligned().to_le();
-            let shift = at as u32 % 8;
-            // Hardly any block has so many, so the branch is always predicted.
-            if count > 57 {
-                return low >> shift | (u64::from(*from.add(8)) << 1) << (63 - shift);
-            }
-            low >> shift
-        };
+        // SAFETY: cursors are in the row or at its end.
+        let bits = |at: usize, count: usize| unsafe { row.word(at, count) };
         for block in $blocks {
             let kind = row.kind(cursor.block);
             cursor.block += 1;
@@ -292,6 +313,16 @@ mod tests {
         prop::collection::vec(block, 1..40)
     }
 
+    /// All kernels that this machine can run.
+    fn kernels() -> Vec<Kernel> {
+        let mut all: Vec<Kernel> = CpuLevel::available().into_iter().map(kernel).collect();
+        #[cfg(target_arch = "x86_64")]
+        if CpuLevel::available().contains(&CpuLevel::Avx2) {
+            all.push(shuffle::ssse3::expand);
+        }
+        all
+    }
+
     proptest! {
         #[test]
         fn rows_come_back_at_every_level(blocks in blocks(), from in 0usize..40, has_full in any::<bool>()) {
@@ -306,9 +337,10 @@ mod tests {
             data.extend_from_slice(&[0; SLACK]);
             let row = Row::open(&data, 0..length, blocks.len(), has_full).unwrap();
             let from = from.min(blocks.len() - 1);
-            for level in CpuLevel::available() {
+            for kernel in kernels() {
                 let mut back = vec![[7; 64]; blocks.len() - from];
-                row.expand(level, from, &mut back).unwrap();
+                // SAFETY: the CPU has the kernel's instructions, and the blocks are in the row.
+                unsafe { kernel(&row, from, &mut back) }.unwrap();
                 prop_assert_eq!(&back[..], &blocks[from..]);
             }
         }
@@ -328,13 +360,14 @@ mod tests {
             }
             data.extend_from_slice(&[0; SLACK]);
             let row = Row::open(&data, 0..length, blocks.len(), has_full).unwrap();
-            let outcome = |level| {
+            let outcome = |kernel: Kernel| {
                 let mut back = vec![[7; 64]; blocks.len()];
-                row.expand(level, 0, &mut back).map(|()| back)
+                // SAFETY: as above.
+                unsafe { kernel(&row, 0, &mut back) }.map(|()| back)
             };
-            let expected = outcome(CpuLevel::Scalar);
-            for level in CpuLevel::available() {
-                prop_assert_eq!(&outcome(level), &expected);
+            let expected = outcome(scalar::expand);
+            for kernel in kernels() {
+                prop_assert_eq!(&outcome(kernel), &expected);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The reference, also used on CPUs without a fast `pdep`: lists of the places that have another bit.
+//! The reference: lists of the places that have another bit.
 
 use super::{BITS, Cursor, FULL, Row, TRIANGLES};
 use crate::jpeg::idct::Block;
@@ -35,7 +35,8 @@ fn deposit(mut bits: u64, mask: u64) -> u64 {
     u64::from_le_bytes(out)
 }
 
-pub(super) fn expand(row: &Row<'_>, mut cursor: Cursor, blocks: &mut [Block]) {
+pub(super) fn expand(row: &Row<'_>, first: usize, blocks: &mut [Block]) -> Option<()> {
+    let mut cursor = row.cursor(first)?;
     for block in blocks {
         *block = [0; 64];
         let kind = row.kind(cursor.block);
@@ -46,6 +47,7 @@ pub(super) fn expand(row: &Row<'_>, mut cursor: Cursor, blocks: &mut [Block]) {
         cursor.a += triangle.count_ones() as usize;
         magnitudes(row, &mut cursor, mask, block);
     }
+    Some(())
 }
 
 /// Fills the block's coefficients, whose places are the ones in `mask`.
