@@ -7,9 +7,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, Stat};
+
 use super::ahead::{AheadRead, Identity, Stage};
 use super::{
-    Entry, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, changed,
+    Entry, FolderFile, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, changed,
     past_end, room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
@@ -57,7 +59,11 @@ impl LocalSource {
             let error = io::Error::other("a link leads back to a folder above it");
             return found.problems.push(self.fail("listing", name, error));
         }
-        found.entries.extend(inside.entries);
+        let entry = |file: FolderFile<'_>| {
+            let FolderFile { size, version, .. } = file;
+            Entry { name: below(name, file.name), size, version }
+        };
+        found.entries.extend(inside.files.iter().map(entry));
         found.problems.extend(inside.problems);
         above.push(inside.version.id);
         for folder in inside.folders {
@@ -67,42 +73,47 @@ impl LocalSource {
     }
 
     fn read_folder(&self, name: &str) -> io::Result<FolderListing> {
-        let folder = self.path(name);
-        let meta = fs::metadata(&folder)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = File::from(rustix::fs::open(self.path(name), flags, Mode::empty())?);
+        let meta = folder.metadata()?;
         let version = FolderVersion { id: (meta.dev(), meta.ino()), changed: version(&meta) };
         let mut found = FolderListing { version, ..FolderListing::default() };
-        for entry in fs::read_dir(&folder)? {
+        for entry in Dir::read_from(&folder)? {
             match entry {
-                Ok(entry) => self.visit(&entry, name, &mut found),
-                Err(error) => found.problems.push(self.fail("listing", name, error)),
+                Ok(entry) => self.visit(&folder, &entry, name, &mut found),
+                Err(error) => found.problems.push(self.fail("listing", name, error.into())),
             }
         }
         Ok(found)
     }
 
-    fn visit(&self, entry: &fs::DirEntry, folder: &str, found: &mut FolderListing) {
-        let file_name = entry.file_name();
-        let Some(last) = file_name.to_str() else {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "the name is not UTF-8");
-            let name = below(folder, &file_name.display().to_string());
-            return found.problems.push(self.fail("listing", &name, error));
-        };
-        // Links count as their targets, as in torchvision's ImageFolder. Only for links is the path resolved a second
-        // time.
-        let meta = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => return found.folders.push(last.to_owned()),
-            Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()),
-            _ => entry.metadata(),
-        };
-        match meta {
-            Ok(meta) if meta.is_dir() => found.folders.push(last.to_owned()),
-            Ok(meta) if meta.is_file() => {
-                let (size, version) = (meta.len(), version(&meta));
-                found.entries.push(Entry { name: below(folder, last), size, version });
+    /// Adds one name of `opened`, the open folder called `folder`.
+    fn visit(&self, opened: &File, entry: &DirEntry, folder: &str, found: &mut FolderListing) {
+        let last = match entry.file_name().to_str() {
+            Ok("." | "..") => return,
+            Ok(last) => last,
+            Err(_) => {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "the name is not UTF-8");
+                let name = below(folder, &entry.file_name().to_string_lossy());
+                return found.problems.push(self.fail("listing", &name, error));
             }
-            // Sockets, pipes and devices cannot be samples.
-            Ok(_) => {}
-            Err(error) => found.problems.push(self.fail("listing", &below(folder, last), error)),
+        };
+        if entry.file_type() == FileType::Directory {
+            return found.folders.push(last.to_owned());
+        }
+        // Links count as their targets, as in torchvision's ImageFolder. Asked for by the name in the open folder: the
+        // system walks no path.
+        match rustix::fs::statat(opened, entry.file_name(), AtFlags::empty()) {
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => found.folders.push(last.to_owned()),
+                FileType::RegularFile => {
+                    let (size, version) = (stat.st_size as u64, stat_version(&stat));
+                    found.files.push(FolderFile { name: last, size, version });
+                }
+                // Sockets, pipes and devices cannot be samples.
+                _ => {}
+            },
+            Err(error) => found.problems.push(self.fail("listing", &below(folder, last), error.into())),
         }
     }
 }
@@ -144,6 +155,11 @@ type FolderId = (u64, u64);
 /// Modification time in nanoseconds, which tells whether a file has changed.
 pub(super) fn version(meta: &fs::Metadata) -> u64 {
     (meta.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec() as u64)
+}
+
+/// The same of what the system says itself. Its types differ from system to system.
+fn stat_version(stat: &Stat) -> u64 {
+    (i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)) as u64
 }
 
 impl Source for LocalSource {

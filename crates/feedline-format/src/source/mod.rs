@@ -12,6 +12,7 @@ mod cache;
 #[cfg(feature = "remote")]
 mod cells;
 mod file_lock;
+mod folder_files;
 mod fork;
 mod local;
 mod memory;
@@ -38,6 +39,7 @@ use crate::error::{Error, Location, Result};
 pub use ahead::AheadRead;
 pub use cache::{CacheReport, CachedEntry, CachedSource, DiskCache};
 pub(crate) use file_lock::LockedFile;
+pub use folder_files::{FolderFile, FolderFiles};
 pub use fork::{after_fork, before_fork, start_thread};
 pub use local::LocalSource;
 pub use memory::MemorySource;
@@ -315,8 +317,8 @@ pub struct FolderVersion {
 pub struct FolderListing {
     /// The folder's version before it was read.
     pub version: FolderVersion,
-    /// The files, by their names relative to the source's root.
-    pub entries: Vec<Entry>,
+    /// The files.
+    pub files: FolderFiles,
     /// The folders, by their own names.
     pub folders: Vec<String>,
     /// What could not be inspected (no permission, broken link), one error each.

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::source::{Entry, FolderVersion, HeldBytes};
+use crate::source::{FolderFile, FolderVersion, HeldBytes};
 
 const FILE: usize = 24;
 
@@ -113,7 +113,22 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn add(&mut self, file: File<'_>) {
         self.names.extend_from_slice(file.name.as_bytes());
-        for number in [self.names.len() as u64, file.size, file.version] {
+        self.add_named(file.size, file.version);
+    }
+
+    /// Adds a file of the folder called `folder`.
+    pub(super) fn add_below(&mut self, folder: &str, file: FolderFile<'_>) {
+        if !folder.is_empty() {
+            self.names.extend_from_slice(folder.as_bytes());
+            self.names.push(b'/');
+        }
+        self.names.extend_from_slice(file.name.as_bytes());
+        self.add_named(file.size, file.version);
+    }
+
+    /// Adds a file whose name has just been added.
+    fn add_named(&mut self, size: u64, version: u64) {
+        for number in [self.names.len() as u64, size, version] {
             self.files.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -141,12 +156,6 @@ impl Builder {
         bytes.extend_from_slice(&self.files);
         bytes.extend_from_slice(&self.names);
         Files::parse(HeldBytes::Owned(bytes.into())).expect("it was written just now")
-    }
-}
-
-impl<'a> From<&'a Entry> for File<'a> {
-    fn from(entry: &'a Entry) -> Self {
-        File { name: &entry.name, size: entry.size, version: entry.version }
     }
 }
 

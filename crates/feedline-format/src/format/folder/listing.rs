@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::super::parallel;
 use super::super::saved_index::SavedIndex;
 use super::Content;
-use super::index::{About, Builder, File, Files, Folder};
+use super::index::{About, Builder, Files, Folder};
 use crate::error::{Error, Location, Result};
-use crate::source::{Entry, FolderVersion, Source};
+use crate::source::{FolderFile, FolderFiles, FolderVersion, Source};
 
 /// Maximum number of foreign files that are named; more are only counted.
 const MAX_NAMED: usize = 1000;
@@ -23,7 +23,7 @@ struct Found {
 
 #[derive(Debug)]
 enum Images {
-    Listed(Vec<Entry>),
+    Listed(FolderFiles),
     /// The same as in the saved index.
     Saved,
 }
@@ -82,7 +82,7 @@ fn walk(
             let mut here = match listed {
                 Err(error) if found.is_empty() => return Err(error),
                 Err(error) => {
-                    Found { problems: vec![error], ..group(&name, content, Vec::new(), Vec::new()) }
+                    Found { problems: vec![error], ..group(&name, content, FolderFiles::default(), Vec::new()) }
                 }
                 Ok(here) => here,
             };
@@ -123,7 +123,7 @@ fn list_folder(
         return Ok(Found { folder: (*folder).clone(), images: Images::Saved, problems: Vec::new() });
     }
     let listing = source.list_folder(name)?.unwrap_or_default();
-    let mut found = group(name, content, listing.entries, listing.folders);
+    let mut found = group(name, content, listing.files, listing.folders);
     // A folder with a problem is listed again each time: the target of a broken link may appear without the folder
     // changing.
     let steady = listing.problems.is_empty() && SavedIndex::is_old_enough(listing.version.changed);
@@ -135,49 +135,58 @@ fn list_folder(
 
 fn failed(source: &dyn Source, name: &str, content: Content, error: std::io::Error) -> Found {
     let error = Error::storage("listing", Location::new(source.uri()).with_shard(name), error);
-    Found { problems: vec![error], ..group(name, content, Vec::new(), Vec::new()) }
+    Found { problems: vec![error], ..group(name, content, FolderFiles::default(), Vec::new()) }
 }
 
-fn group(name: &str, content: Content, entries: Vec<Entry>, mut folders: Vec<String>) -> Found {
-    let (mut images, mut others): (Vec<Entry>, Vec<Entry>) =
-        entries.into_iter().partition(|entry| content.has(&entry.name));
-    images.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    others.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+fn group(name: &str, content: Content, mut files: FolderFiles, mut folders: Vec<String>) -> Found {
+    let (mut others, mut named) = (0, Vec::new());
+    files.sort_and_keep(|file| {
+        let keep = content.has(file.name);
+        if !keep {
+            others += 1;
+            if named.len() < MAX_NAMED {
+                named.push(below(name, file.name));
+            }
+        }
+        keep
+    });
     folders.sort_unstable();
     let folder = Folder {
         name: name.to_owned(),
-        images: images.len() as u64,
-        others: others.len() as u64,
-        named: others.into_iter().take(MAX_NAMED).map(|entry| entry.name).collect(),
+        images: files.len() as u64,
+        others,
+        named,
         folders,
         ..Folder::default()
     };
-    Found { folder, images: Images::Listed(images), problems: Vec::new() }
+    Found { folder, images: Images::Listed(files), problems: Vec::new() }
 }
 
 /// Lists from a source that lists everything below a prefix.
 fn all_at_once(source: &dyn Source, root: &str, content: Content) -> Result<Vec<Found>> {
     let listing = source.list(root)?;
-    let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    let mut files: BTreeMap<String, FolderFiles> = BTreeMap::new();
     let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    entries.entry(root.to_owned()).or_default();
-    for entry in listing.entries {
-        let mut folder = entry.name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-        entries.entry(folder.clone()).or_default().push(entry);
+    files.entry(root.to_owned()).or_default();
+    for entry in &listing.entries {
+        let (folder, name) = entry.name.rsplit_once('/').unwrap_or(("", &entry.name));
+        let mut folder = folder.to_owned();
+        let file = FolderFile { name, size: entry.size, version: entry.version };
+        files.entry(folder.clone()).or_default().push(file);
         while folder != root {
             let (above, last) = folder.rsplit_once('/').map_or(("", folder.as_str()), |parts| parts);
             if !folders.entry(above.to_owned()).or_default().insert(last.to_owned()) {
                 break;
             }
             folder = above.to_owned();
-            entries.entry(folder.clone()).or_default();
+            files.entry(folder.clone()).or_default();
         }
     }
-    let mut found: Vec<Found> = entries
+    let mut found: Vec<Found> = files
         .into_iter()
-        .map(|(name, entries)| {
+        .map(|(name, files)| {
             let inside = folders.remove(&name).unwrap_or_default().into_iter().collect();
-            group(&name, content, entries, inside)
+            group(&name, content, files, inside)
         })
         .collect();
     if let Some(first) = found.first_mut() {
@@ -232,7 +241,7 @@ fn build(root: &str, mut folders: Vec<Found>, saved: Option<&Files>) -> Files {
 
 fn add(builder: &mut Builder, folder: &Folder, images: &Images, saved: Option<&Files>) {
     match images {
-        Images::Listed(entries) => entries.iter().for_each(|entry| builder.add(File::from(entry))),
+        Images::Listed(files) => files.iter().for_each(|file| builder.add_below(&folder.name, file)),
         Images::Saved => {
             let range = folder.start..folder.start.saturating_add(folder.images);
             range.map_while(|number| saved?.get(number)).for_each(|file| builder.add(file));
