@@ -467,7 +467,7 @@ Knobs: type[KnobValues] = make_dataclass(
 REFUSED: dict[str, str] = {
     "part_size": "a property of the connection: set storage_options={'part_size': ...} in fl.open",
     "max_inflight_parts": "a property of the connection: set storage_options={'max_inflight_parts': ...} in fl.open",
-    "page_cache": "not adjustable: samples are read with pread, once each, and the kernel's own read-ahead is kept",
+    "page_cache": "a property of the storage: set storage_options={'page_cache': 'bypass'} in fl.open",
     "loading_mode": "batches are always delivered in order, whatever the order in which reads finish",
     "worker_init_fn": "workers are threads of the engine and run no Python",
     "collate_fn": "the engine puts batches together: see collate=, and batch_map= for a function of whole batches",

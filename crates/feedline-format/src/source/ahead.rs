@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::direct::{self, Bypass};
 use super::local::version;
 use super::spare_buffers::SpareBuffers;
 use super::{Seen, Ticket, add_wait, check_wanted};
@@ -72,6 +73,8 @@ pub(super) struct Stage {
     ranges: Mutex<Ranges>,
     spare: Mutex<SpareBuffers<Vec<u8>, MOST_SPARE>>,
     open: Mutex<VecDeque<(String, Arc<OpenFile>)>>,
+    /// Whether ranges are read past the page cache.
+    pub(super) bypass: Bypass,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +88,8 @@ struct Ranges {
 struct OpenFile {
     file: File,
     identity: Identity,
+    /// Opened for reads past the page cache.
+    is_direct: bool,
 }
 
 #[derive(Debug)]
@@ -107,7 +112,10 @@ enum State {
 #[derive(Debug)]
 struct Buffer {
     memory: Vec<u8>,
-    length: usize,
+    /// The part of the memory that was asked for.
+    room: usize,
+    /// Place of the range in it.
+    start: usize,
     home: Arc<Stage>,
 }
 
@@ -125,11 +133,15 @@ fn zeros(capacity: usize) -> Option<Vec<u8>> {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        lock(&self.home.spare).put(self.length, Some(std::mem::take(&mut self.memory)));
+        lock(&self.home.spare).put(self.room, Some(std::mem::take(&mut self.memory)));
     }
 }
 
 impl Stage {
+    pub(super) fn new(bypass: Bypass) -> Self {
+        Stage { bypass, ..Stage::default() }
+    }
+
     /// Plans to read `range` of the file `name` at `path`.
     pub(super) fn plan(
         self: &Arc<Self>,
@@ -174,8 +186,8 @@ impl Stage {
         if !agrees(&identity) {
             return Ok(false);
         }
-        let start = (range.start - staged.range.start) as usize;
-        into.copy_from_slice(&buffer.memory[..buffer.length][start..start + into.len()]);
+        let start = buffer.start + (range.start - staged.range.start) as usize;
+        into.copy_from_slice(&buffer.memory[start..start + into.len()]);
         Ok(true)
     }
 
@@ -198,9 +210,14 @@ impl Stage {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let length = (range.end - range.start) as usize;
-        let memory = lock(&self.spare).take(length, zeros).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut buffer = Buffer { memory, length, home: self.clone() };
-        opened.file.read_exact_at(&mut buffer.memory[..length], range.start)?;
+        let room = if opened.is_direct { length.saturating_add(direct::MARGIN) } else { length };
+        let memory = lock(&self.spare).take(room, zeros).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut buffer = Buffer { memory, room, start: 0, home: self.clone() };
+        if opened.is_direct {
+            buffer.start = direct::read_aligned(&opened.file, range, &mut buffer.memory)?;
+        } else {
+            opened.file.read_exact_at(&mut buffer.memory[..length], range.start)?;
+        }
         Ok((Arc::new(buffer), opened.identity))
     }
 
@@ -210,9 +227,10 @@ impl Stage {
         if let Some(file) = kept {
             return Ok(file);
         }
-        let file = File::open(path)?;
+        let is_direct = self.bypass.is_on();
+        let file = if is_direct { direct::open(&path)? } else { File::open(path)? };
         let identity = Identity::of(&file.metadata()?);
-        let opened = Arc::new(OpenFile { file, identity });
+        let opened = Arc::new(OpenFile { file, identity, is_direct });
         if range.end - range.start < identity.size {
             let mut open = lock(&self.open);
             open.push_back((name.to_owned(), opened.clone()));

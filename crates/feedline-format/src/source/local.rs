@@ -10,9 +10,10 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, Stat};
 
 use super::ahead::{AheadRead, Identity, Stage};
+use super::direct::{self, Bypass};
 use super::{
-    Entry, FolderFile, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source, changed,
-    past_end, room_for, to_usize,
+    Entry, FolderFile, FolderListing, FolderVersion, HeldBytes, Listing, MappedFile, Object, Seen, Source,
+    Storage, changed, past_end, room_for, to_usize,
 };
 use crate::error::{Error, Location, Result};
 
@@ -34,6 +35,20 @@ impl LocalSource {
         let root = root.into();
         let uri = root.display().to_string();
         LocalSource { root, uri, stage: Arc::default() }
+    }
+
+    /// The same, read as `storage` says.
+    pub(super) fn with_storage(root: impl Into<PathBuf>, storage: &Storage) -> Result<Self> {
+        Ok(LocalSource::new(root).with_bypass(Bypass::asked(storage)?))
+    }
+
+    /// The same, of which nothing is read but files that are samples.
+    pub(crate) fn of_samples(root: impl Into<PathBuf>, storage: &Storage) -> Result<Self> {
+        Ok(LocalSource::new(root).with_bypass(Bypass::asked(storage)?.at_once()))
+    }
+
+    fn with_bypass(self, bypass: Bypass) -> Self {
+        LocalSource { stage: Arc::new(Stage::new(bypass)), ..self }
     }
 
     #[cfg(test)]
@@ -219,9 +234,21 @@ impl Source for LocalSource {
         if meta.is_dir() {
             return Err(self.fail("opening", name, io::Error::from(io::ErrorKind::IsADirectory)));
         }
+        let identity = Identity::of(&meta);
+        let direct = if self.stage.bypass.is_asked() {
+            let direct = direct::open(&path).map_err(|e| self.fail("opening", name, e))?;
+            let again = direct.metadata().map_err(|e| self.fail("opening", name, e))?;
+            if Identity::of(&again) != identity {
+                return Err(changed(Location::new(path.display().to_string()), meta.len(), again.len()));
+            }
+            Some(direct)
+        } else {
+            None
+        };
         Ok(Arc::new(LocalObject {
             file,
-            identity: Identity::of(&meta),
+            direct,
+            identity,
             path: path.display().to_string(),
             name: name.to_owned(),
             stage: self.stage.clone(),
@@ -236,7 +263,15 @@ impl Source for LocalSource {
         self.stage.plan(name, self.path(name), range, seen)
     }
 
+    fn opening_finished(&self) {
+        self.stage.bypass.opening_finished();
+    }
+
     fn map(&self, name: &str, seen: Option<Seen>) -> Result<MappedFile> {
+        if self.stage.bypass.is_asked() {
+            let reason = "mapped files are the page cache, which page_cache='bypass' avoids";
+            return Err(Error::option("views", reason));
+        }
         let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
         let meta = file.metadata().map_err(|e| self.fail("opening", name, e))?;
         if let Some(seen) = seen.filter(|seen| !Identity::of(&meta).agrees(*seen)) {
@@ -258,13 +293,17 @@ impl Source for LocalSource {
         if self.stage.serve(name, &(0..length), unchanged, into)? {
             return Ok(());
         }
-        let file = File::open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
+        let is_direct = self.stage.bypass.is_on();
+        let open = |path: PathBuf| if is_direct { direct::open(&path) } else { File::open(path) };
+        let file = open(self.path(name)).map_err(|e| self.fail("opening", name, e))?;
         let meta = file.metadata().map_err(|e| self.fail("reading", name, e))?;
         if meta.len() != into.len() as u64 || version(&meta) != expected {
             let place = Location::new(self.path(name).display().to_string());
             return Err(changed(place, into.len() as u64, meta.len()));
         }
-        file.read_exact_at(into, 0).map_err(|e| self.fail("reading", name, e))
+        let read =
+            if is_direct { direct::read_exact_at(&file, into, 0) } else { file.read_exact_at(into, 0) };
+        read.map_err(|e| self.fail("reading", name, e))
     }
 }
 
@@ -280,6 +319,8 @@ fn is_folder(entry: &fs::DirEntry) -> bool {
 #[derive(Debug)]
 struct LocalObject {
     file: File,
+    /// The same, for reads past the page cache.
+    direct: Option<File>,
     identity: Identity,
     path: String,
     /// Its name in the source.
@@ -311,7 +352,11 @@ impl Object for LocalObject {
         if self.stage.serve(&self.name, &range, |found| *found == self.identity, into)? {
             return Ok(());
         }
-        self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
+        let read = match &self.direct {
+            Some(file) if self.stage.bypass.is_on() => direct::read_exact_at(file, into, offset),
+            _ => self.file.read_exact_at(into, offset),
+        };
+        read.map_err(|error| match error.kind() {
             // The file shrank after it was opened.
             io::ErrorKind::UnexpectedEof => past_end(Location::new(&self.path), &range, self.identity.size),
             _ => Error::storage("reading", Location::new(&self.path).with_offset(offset), error),

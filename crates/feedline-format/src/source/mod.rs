@@ -11,6 +11,7 @@ mod ahead;
 mod cache;
 #[cfg(feature = "remote")]
 mod cells;
+mod direct;
 mod file_lock;
 mod folder_files;
 mod fork;

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::direct::SETTING;
 use super::memory::{self, SharedMemory};
 use super::{LocalSource, Source, Storage, remote};
 use crate::error::{Error, Location, Result};
@@ -46,12 +47,15 @@ pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
     }
     refuse_for_local(storage)?;
     if uris.iter().any(|uri| memory::key(uri).is_some()) {
+        if storage.options.contains_key(SETTING) {
+            return Err(Error::option(SETTING, "memory:// has no page cache; leave it out"));
+        }
         return resolve_memory(uris);
     }
     if let [only] = uris {
         let path = local_path(only)?;
         if path.is_dir() {
-            return Ok(Target::Folder(Arc::new(LocalSource::new(path))));
+            return Ok(Target::Folder(Arc::new(LocalSource::with_storage(path, storage)?)));
         }
     }
     let mut paths = Vec::new();
@@ -60,8 +64,10 @@ pub fn resolve(uris: &[String], storage: &Storage) -> Result<Target> {
     }
     match paths.as_slice() {
         [] => Err(Error::option("uri", "nothing to open: the list is empty")),
-        [folder] if folder.is_dir() => Ok(Target::Folder(Arc::new(LocalSource::new(folder.clone())))),
-        _ => objects(&paths),
+        [folder] if folder.is_dir() => {
+            Ok(Target::Folder(Arc::new(LocalSource::with_storage(folder.clone(), storage)?)))
+        }
+        _ => objects(&paths, storage),
     }
 }
 
@@ -123,7 +129,7 @@ pub(crate) fn folder_at(uri: &str, storage: &Storage) -> Result<Arc<dyn Source>>
     if remote::is_remote(uri) {
         return remote::folder_at(uri, storage);
     }
-    Ok(Arc::new(LocalSource::new(local_path(&absolute(uri))?)))
+    Ok(Arc::new(LocalSource::of_samples(local_path(&absolute(uri))?, storage)?))
 }
 
 /// Makes a local path absolute, so that it means the same in other processes and after a change of the working
@@ -150,8 +156,9 @@ fn refuse_for_local(storage: &Storage) -> Result<()> {
     if storage.cache_dir.is_some() {
         return Err(Error::option("cache_dir", "local data need no cache; leave it out"));
     }
-    if !storage.options.is_empty() {
-        return Err(Error::option("storage_options", "local data take none; leave them out"));
+    if storage.options.keys().any(|name| name != SETTING) {
+        let reason = "local data take none but page_cache; leave them out";
+        return Err(Error::option("storage_options", reason));
     }
     Ok(())
 }
@@ -339,7 +346,7 @@ fn split_top_level(body: &str) -> Vec<&str> {
 }
 
 /// Converts all paths to names below their deepest common folder.
-fn objects(paths: &[PathBuf]) -> Result<Target> {
+fn objects(paths: &[PathBuf], storage: &Storage) -> Result<Target> {
     for path in paths {
         let missing = |e| Error::storage("opening", Location::new(path.display().to_string()), e);
         let meta = std::fs::metadata(path).map_err(missing)?;
@@ -360,7 +367,7 @@ fn objects(paths: &[PathBuf]) -> Result<Target> {
             .ok_or_else(|| Error::option("uri", format!("{} is not UTF-8", p.display())))
     };
     let names = paths.iter().map(name).collect::<Result<Vec<_>>>()?;
-    Ok(Target::Objects(Arc::new(LocalSource::new(root)), names))
+    Ok(Target::Objects(Arc::new(LocalSource::with_storage(root, storage)?), names))
 }
 
 pub(super) fn common_folder(paths: &[PathBuf]) -> PathBuf {

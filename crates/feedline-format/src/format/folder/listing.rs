@@ -81,9 +81,10 @@ fn walk(
             // A root that cannot be listed is the caller's mistake; below it, it is a problem to report.
             let mut here = match listed {
                 Err(error) if found.is_empty() => return Err(error),
-                Err(error) => {
-                    Found { problems: vec![error], ..group(&name, content, FolderFiles::default(), Vec::new()) }
-                }
+                Err(error) => Found {
+                    problems: vec![error],
+                    ..group(&name, content, FolderFiles::default(), Vec::new())
+                },
                 Ok(here) => here,
             };
             if above.contains(&here.folder.version.id) {

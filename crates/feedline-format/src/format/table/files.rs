@@ -81,7 +81,9 @@ impl Places {
         {
             return Ok((0, name));
         }
-        let place = self.place("/", |root| Ok(Arc::new(LocalSource::new(root)) as Arc<dyn Source>))?;
+        let storage = self.storage.clone();
+        let place = self
+            .place("/", |root| Ok(Arc::new(LocalSource::of_samples(root, &storage)?) as Arc<dyn Source>))?;
         let name = inside(path.trim_start_matches('/'));
         Ok((place, name.unwrap_or_else(|| path.trim_start_matches('/').to_owned())))
     }
