@@ -7,6 +7,7 @@ from typing import Any
 
 from ._callback import leading
 from ._dataset import Dataset, Mix
+from ._numa import cpus_for
 from ._output import tuple_fields
 from ._ranks import shared_threads
 from .errors import OptionError
@@ -64,7 +65,9 @@ _KIND_OF: dict[type, str] = {
 def core_options(knobs: Mapping[str, Any], dataset: Dataset) -> tuple[dict[str, Any], bytes | None]:
     """The knobs that the engine itself uses, as JSON, and a sampler's long list."""
     options = {name: knobs[name] for name in _AS_THEY_ARE}
-    options["num_workers"] = knobs["num_workers"] or shared_threads()
+    cpus = cpus_for(knobs["numa"], knobs["device"])
+    most = len(cpus) or shared_threads()
+    options["num_workers"], options["cpus"] = knobs["num_workers"] or min(shared_threads(), most), cpus
     if knobs["max_pixels"] is not None:
         options["max_pixels"] = knobs["max_pixels"]
     options |= _kinds(knobs, dataset)

@@ -83,6 +83,14 @@ def _read_ahead(name: str, value: Any) -> str | int:
     return whole(name, value, low=1, high=1024)
 
 
+def _numa(name: str, value: Any) -> str | int:
+    if isinstance(value, str):
+        return choice(name, value, ("auto", "off"))
+    if isinstance(value, bool) or value is None:
+        refuse(name, value, "'auto', 'off' or the number of a node")
+    return whole(name, value, high=2**16)
+
+
 def _transforms(name: str, value: Any) -> Any:
     if value is None or isinstance(value, Transform):
         return value
@@ -251,6 +259,14 @@ class KnobArguments(TypedDict, total=False):
     num_workers: Annotated[
         int,
         Knob(partial(whole, high=4096), "threads; 0 for all usable cores, shared with the other ranks here", default=0),
+    ]
+    numa: Annotated[
+        str | int,
+        Knob(
+            _numa,
+            'threads on the CPUs of one NUMA node: `"auto"` (beside the CUDA device, if known), `"off"` or its number',
+            default="off",
+        ),
     ]
     prefetch: Annotated[
         int | None, Knob(maybe(partial(whole, low=1, high=4096)), "batches to prepare ahead, in total", default=None)

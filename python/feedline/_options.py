@@ -126,6 +126,10 @@ class LoaderOptions(metaclass=Called):
         """Worker threads; 0 for all usable cores."""
         return self._with(num_workers=threads)
 
+    def numa(self, node: str | int) -> LoaderOptions:
+        """Threads on the CPUs of one NUMA node: `"auto"`, `"off"` or its number."""
+        return self._with(numa=node)
+
     def prefetch(self, batches: int) -> LoaderOptions:
         """Number of batches to prepare ahead."""
         return self._with(prefetch=batches)

@@ -128,6 +128,19 @@ def test_prefetch(tiny):
         fl.Loader(tiny, prefetch=0)
 
 
+@knob("numa")
+def test_numa(tiny):
+    """threads run on the CPUs of this node, which `stats()["cpus"]` tells; a node that does not exist is refused"""
+    if sys.platform != "linux":
+        with pytest.raises(fl.OptionError, match="numa: .* needs Linux"):
+            fl.Loader(tiny, numa="auto")
+        return
+    with fl.Loader(tiny, numa="auto", **CROP) as loader:
+        assert loader.stats()["cpus"] == []
+    with pytest.raises(fl.OptionError, match="numa: there is no node 60000"):
+        fl.Loader(tiny, options=fl.LoaderOptions().numa(60000))
+
+
 @knob("read_ahead")
 def test_read_ahead(tiny, tmp_path):
     """bytes are read before they are needed, so many reads at once; batches stay the same"""

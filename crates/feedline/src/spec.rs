@@ -60,6 +60,8 @@ pub struct LoaderOptions {
     pub fields: Option<Vec<String>>,
     /// Number of worker threads; 0 for as many as this process may use.
     pub num_workers: usize,
+    /// CPUs that the worker threads may use, such as those of one NUMA node; any of the process if empty.
+    pub cpus: Vec<u32>,
     /// Number of batches to prepare ahead of the consumer; `None` lets feedline choose.
     pub prefetch: Option<usize>,
     /// Whether bytes are read before they are needed.
@@ -126,6 +128,7 @@ impl Default for LoaderOptions {
             pixels: Vec::new(),
             fields: None,
             num_workers: 0,
+            cpus: Vec::new(),
             prefetch: None,
             read_ahead: ReadAhead::Auto,
             rank: 0,
@@ -190,6 +193,8 @@ setters! {
     with_fields: fields = Vec<String>;
     /// Number of worker threads; 0 for as many as this process may use.
     with_num_workers: num_workers = usize;
+    /// CPUs that the worker threads may use; any of the process if empty.
+    with_cpus: cpus = Vec<u32>;
     /// Number of batches to prepare ahead of the consumer.
     with_prefetch: prefetch = usize;
     /// Whether bytes are read before they are needed.

@@ -5,6 +5,7 @@
 //! A loader may run several epochs at once (nested loops); each has its own threads. Dropping an epoch stops
 //! its threads within one sample's time; the threads stay for the next epoch unless `persistent_workers` is off.
 
+mod affinity;
 mod arrays;
 mod audio;
 mod clip_file;
@@ -342,6 +343,7 @@ impl Shared {
         let (storage, warnings) = self.storage();
         self.totals.sum(LoaderFacts {
             threads,
+            cpus: self.plan.options.cpus.clone(),
             depth,
             pool: self.pool.stats(),
             dropped: batches.dropped(),
@@ -472,7 +474,12 @@ impl Shared {
             let idle = state.idle.pop();
             drop(state);
             match idle {
-                None => return WorkerThreads::new(threads, self.plan.options.max_pixels, &self.totals),
+                None => {
+                    let LoaderOptions { max_pixels, cpus, .. } = &self.plan.options;
+                    return affinity::on_cpus(cpus, || {
+                        WorkerThreads::new(threads, *max_pixels, &self.totals)
+                    });
+                }
                 Some(threads) if threads.is_free_within(FREE_WITHIN) => return Ok(threads),
                 Some(stuck) => self.state().ending.push(stuck.end()),
             }

@@ -127,7 +127,7 @@ pub(super) fn threads(options: &LoaderOptions) -> usize {
     if options.num_workers > 0 {
         return options.num_workers;
     }
-    usable_cores()
+    if options.cpus.is_empty() { usable_cores() } else { options.cpus.len().min(usable_cores()) }
 }
 
 /// Number of cores this process may use; respects CPU affinity and cgroup quotas.

@@ -8,6 +8,7 @@ mod memory;
 
 use std::sync::{Arc, Mutex};
 
+use super::affinity;
 use super::audio::AudioPlan;
 use super::mix::MixPlan;
 use super::sequence;
@@ -115,6 +116,7 @@ impl Plan {
     /// Checks `options` against `dataset`.
     pub(crate) fn new(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         options.check()?;
+        affinity::check(&options.cpus)?;
         let schema = dataset.schema();
         let wanted = wanted_fields(&schema.fields, &options)?;
         let mut plan = Plan {

@@ -42,6 +42,9 @@ impl Stats {
     fn add(&mut self, rank: &Stats) {
         self.threads += rank.threads;
         self.depth += rank.depth;
+        self.cpus.extend(&rank.cpus);
+        self.cpus.sort_unstable();
+        self.cpus.dedup();
         self.batches += rank.batches;
         self.samples += rank.samples;
         self.delivered += rank.delivered;

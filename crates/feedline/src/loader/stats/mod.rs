@@ -204,6 +204,8 @@ fn add(counter: &AtomicU64, time: Duration) -> f64 {
 pub struct Stats {
     /// Worker threads.
     pub threads: usize,
+    /// CPUs that the threads are bound to; any of the process if empty.
+    pub cpus: Vec<u32>,
     /// Batches that may be in flight at once.
     pub depth: usize,
     /// Batches delivered.
@@ -347,6 +349,7 @@ pub struct CoreStats {
 #[derive(Debug)]
 pub(crate) struct LoaderFacts {
     pub(crate) threads: usize,
+    pub(crate) cpus: Vec<u32>,
     pub(crate) depth: usize,
     pub(crate) pool: PoolStats,
     pub(crate) dropped: u64,
@@ -390,10 +393,22 @@ impl Totals {
         let workers = self.workers().clone();
         let all = |read: &dyn Fn(&Counters) -> u64| workers.iter().map(|w| read(w)).sum::<u64>();
         let (checked, on_core) = (all(&|w| load(&w.checked)), all(&|w| load(&w.checked_on_core)));
-        let LoaderFacts { threads, depth, pool, dropped, padded, ready, stored, storage, warnings, ahead } =
-            facts;
+        let LoaderFacts {
+            threads,
+            cpus,
+            depth,
+            pool,
+            dropped,
+            padded,
+            ready,
+            stored,
+            storage,
+            warnings,
+            ahead,
+        } = facts;
         let mut stats = Stats {
             threads,
+            cpus,
             depth,
             batches: load(&self.batches),
             samples: all(&|w| load(&w.samples)),
@@ -479,6 +494,7 @@ mod tests {
     fn facts() -> LoaderFacts {
         LoaderFacts {
             threads: 2,
+            cpus: Vec::new(),
             depth: 3,
             pool: PoolStats::default(),
             dropped: 0,
