@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import feedline as fl
 import pytest
@@ -62,6 +63,7 @@ def test_nodes_that_do_not_exist_are_refused(folder: Path, two_nodes: list[int])
     (_numa.NODES / "node3/cpulist").write_text("5000\n")
     with pytest.raises(fl.OptionError, match="may not use any CPU of node 3"):
         fl.Loader(folder, numa=3)
+    wrong: Any
     for wrong in ("on", -1, 1.5, True, None):
         with pytest.raises(fl.OptionError, match="numa"):
             fl.Loader(folder, numa=wrong)
