@@ -6,7 +6,10 @@ use crate::error::{Error, Result};
 /// Refuses CPUs that this process may not use.
 #[cfg(target_os = "linux")]
 pub(super) fn check(cpus: &[u32]) -> Result<()> {
-    let allowed = if cpus.is_empty() { return Ok(()) } else { own()? };
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let allowed = own()?;
     match cpus.iter().find(|cpu| !has(&allowed, **cpu)) {
         None => Ok(()),
         Some(cpu) => Err(Error::option("cpus", format!("this process may not use CPU {cpu}"))),
@@ -70,7 +73,7 @@ mod tests {
     fn threads_get_the_cpus_and_the_caller_keeps_its_own() {
         let before = own().unwrap();
         let one = (0..1024).find(|cpu| has(&before, *cpu)).unwrap();
-        let inside = on_cpus(&[one], || Ok(std::thread::spawn(own).join().unwrap()?)).unwrap();
+        let inside = on_cpus(&[one], || std::thread::spawn(own).join().unwrap()).unwrap();
         assert_eq!((inside.count(), has(&inside, one)), (1, true));
         assert_eq!(own().unwrap(), before);
         assert_eq!(on_cpus(&[], own).unwrap(), before);

@@ -428,7 +428,7 @@ impl Shared {
             return now;
         }
         let measured = self.totals.measured();
-        let limits = Limits { cores: usable_cores(), depth: self.plan.most_depth() };
+        let limits = Limits { cores: plan::cores_for(&self.plan.options), depth: self.plan.most_depth() };
         let mut state = self.state();
         let before = state.tuned.map_or_else(Measured::default, |(_, measured)| measured);
         let next = tune::next(now, measured.since(before), limits);

@@ -127,7 +127,13 @@ pub(super) fn threads(options: &LoaderOptions) -> usize {
     if options.num_workers > 0 {
         return options.num_workers;
     }
-    if options.cpus.is_empty() { usable_cores() } else { options.cpus.len().min(usable_cores()) }
+    cores_for(options)
+}
+
+/// Number of cores that the worker threads may use.
+pub(crate) fn cores_for(options: &LoaderOptions) -> usize {
+    let cores = usable_cores();
+    if options.cpus.is_empty() { cores } else { options.cpus.len().min(cores) }
 }
 
 /// Number of cores this process may use; respects CPU affinity and cgroup quotas.

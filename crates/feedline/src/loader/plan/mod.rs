@@ -26,6 +26,7 @@ use fields::{buffered_field, wanted_fields};
 use memory::threads;
 
 pub(super) use fields::first_dtype;
+pub(crate) use memory::cores_for;
 pub use memory::usable_cores;
 
 /// Where a column's values come from.

@@ -205,6 +205,7 @@ pub struct Stats {
     /// Worker threads.
     pub threads: usize,
     /// CPUs that the threads are bound to; any of the process if empty.
+    #[serde(default)]
     pub cpus: Vec<u32>,
     /// Batches that may be in flight at once.
     pub depth: usize,
