@@ -31,7 +31,7 @@ if ! cmp -s tools/free_threaded.txt "$there/.stamp"; then
   fi
   cp tools/free_threaded.txt "$there/.stamp"
 fi
-# The stable ABI has no form without the lock yet: this one is for this version alone, and lies beside the other.
+# Before 3.15 the stable ABI has no form without the lock: this one is for this version alone, and lies beside the other.
 PYO3_PYTHON=$PWD/$there/bin/python cargo build --release --locked --package feedline-python
 suffix=$("$there/bin/python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 package=$there/package/feedline
