@@ -10,7 +10,7 @@ import feedline as fl
 import numpy as np
 import pytest
 import torch
-from made_images import encode, make_image
+from made_images import encode, make_folder, make_image
 from PIL import Image
 
 
@@ -259,3 +259,25 @@ def test_frames_of_real_libraries(folder, library):
     ds = fl.open(frames.DataFrame(columns), root=folder)
     assert ds[1]["image"] == (folder / "dog/000.jpg").read_bytes()
     assert [(row["label"], row["n"], row["w"]) for row in ds] == [(0, 1, 0.5), (None, 2, None)]
+
+
+def test_whole_images_are_the_same_in_every_epoch(tmp_path):
+    """From the second epoch on, the loader knows the sizes of the folder's images and gives each its place beforehand."""
+    root = make_folder(tmp_path / "photos", per_class=5)
+    files = sorted(root.rglob("*.jpg"))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    files[3].write_bytes(encode(make_image(50, 70, 40), exif=turned))
+    files[7].write_bytes(b"not an image")
+    wanted = {n: np.asarray(Image.open(f)) for n, f in enumerate(files) if n not in {3, 7}}
+    loader = fl.Loader(
+        fl.open(root), batch_size=4, on_error="skip", output="numpy", dtype="uint8", memory_format="channels_last"
+    )
+    for _ in range(3):
+        seen = {}
+        for batch in loader:
+            seen.update({int(index): batch["image"][row].copy() for row, index in enumerate(batch["index"])})
+        assert sorted(seen) == [n for n in range(15) if n != 7]
+        assert seen[3].shape == (70, 40, 3)
+        for number, pixels in wanted.items():
+            assert np.array_equal(seen[number], pixels)

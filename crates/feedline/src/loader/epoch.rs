@@ -311,6 +311,7 @@ fn start_run(
         epoch,
         ahead: Prefetch::start(data, limits),
         checkpoints: shared.checkpoints.clone(),
+        seen_sizes: shared.seen_sizes.clone(),
         cancelled,
         loader_begun: shared.totals.begun,
     });

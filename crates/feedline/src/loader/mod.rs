@@ -15,6 +15,7 @@ mod machine;
 mod mix;
 mod plan;
 mod seek;
+mod seen_sizes;
 mod sequence;
 mod spare;
 mod stats;
@@ -39,6 +40,7 @@ use crate::source::{Source, Traffic};
 use crate::spec::{DecodeMode, LoaderOptions, OnError};
 use faults::Faults;
 use plan::Plan;
+use seen_sizes::SeenSizes;
 use stats::{LoaderFacts, Totals};
 use tune::{Limits, Measured, Setting};
 use worker_threads::{EndingThreads, WorkerThreads};
@@ -83,6 +85,8 @@ struct Shared {
     pool: Pool,
     /// Seek indexes of images that are stored without.
     checkpoints: Option<Arc<Checkpoints>>,
+    /// Sizes of whole images that the store does not know.
+    seen_sizes: Option<Arc<SeenSizes>>,
     totals: Totals,
     /// Whether local data are read ahead.
     ahead: Arc<Switch>,
@@ -135,12 +139,14 @@ impl Loader {
         let pool = Pool::with_memory(idle, plan.options.memory_budget.unwrap_or(u64::MAX), memory);
         let ahead = Arc::new(Switch::new(plan.options.read_ahead));
         let checkpoints = seek::store(&dataset, &plan).map(Arc::new);
+        let seen_sizes = SeenSizes::new(&plan, &dataset).map(Arc::new);
         let shared = Shared {
             dataset,
             plan,
             ahead,
             pool,
             checkpoints,
+            seen_sizes,
             totals: Totals::default(),
             state: Mutex::default(),
             process: std::process::id(),

@@ -119,6 +119,7 @@ impl Substitutes {
             epoch: whole.epoch,
             ahead: None,
             checkpoints: None,
+            seen_sizes: None,
             cancelled: whole.cancelled.clone(),
             loader_begun: whole.loader_begun,
         }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use feedline_pixels::Size;
+
 use crate::batch::{Budget, Filling, Pool, Ring, RowMut};
 use crate::dataset::{Checkpoints, Dataset};
 use crate::error::Location;
 use crate::loader::plan::{Output, Plan};
+use crate::loader::seen_sizes::SeenSizes;
 use crate::order::{Batches, Order};
 use crate::random::Draw;
 use crate::read::{Prefetch, WaitCheck};
@@ -36,6 +39,8 @@ pub(crate) struct EpochRun {
     pub(crate) ahead: Option<Prefetch>,
     /// Seek indexes of images that are stored without.
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    /// Sizes of whole images that the store does not know.
+    pub(crate) seen_sizes: Option<Arc<SeenSizes>>,
     /// Set when the batches are no longer wanted.
     pub(crate) cancelled: Arc<AtomicBool>,
     /// What the times in a trace count from.
@@ -75,15 +80,21 @@ impl EpochRun {
         }
     }
 
-    /// Length of the result of a whole image, if the store knows its size, and it may take so much memory: an image
-    /// over the limit and one whose bytes cannot contain it get none before they are looked at.
+    /// Length of the result of a whole image, if its size is known.
     fn whole_length(&self, sample: u64, field: usize, plan: usize) -> Option<u64> {
+        let seen = self.seen_sizes.as_ref().and_then(|sizes| sizes.get(field, sample));
+        let size = seen.or_else(|| self.stored_size(sample, field))?;
+        Some(self.plan.images[plan].finish().output_bytes(size) as u64)
+    }
+
+    /// The size that the store knows, if an image may take so much memory: one over the limit and one whose bytes cannot
+    /// contain it get none before they are looked at.
+    fn stored_size(&self, sample: u64, field: usize) -> Option<Size> {
         let format = self.dataset.format();
         let (height, width) = format.image_meta(sample, field)?.oriented_size()?;
-        let size = feedline_pixels::Size::new(width, height);
+        let size = Size::new(width, height);
         let believable = size.area() / MOST_PIXELS_PER_BYTE <= format.byte_length(sample, field)?;
-        (believable && size.area() <= self.plan.options.max_pixels)
-            .then(|| self.plan.images[plan].finish().output_bytes(size) as u64)
+        (believable && size.area() <= self.plan.options.max_pixels).then_some(size)
     }
 
     /// Key of the draws for a sample at this position. Its repetitions have their own draws.

@@ -72,6 +72,9 @@ impl Worker {
         let Some(form) = views.values else {
             let spent = render(run, image, planned, &opened, row, views).map_err(bad)?;
             self.seeker.keep(store, image);
+            if let Some(sizes) = &run.seen_sizes {
+                sizes.note(field, sample, size);
+            }
             return Ok(spent);
         };
         self.values.set_up(options);
