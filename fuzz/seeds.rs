@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use feedline_pixels::pieces::{Form, table};
 use feedline_pixels::turbo::{Encoding, encode};
-use feedline_pixels::{Size, dct};
+use feedline_pixels::{ImageRef, PixelLayout, Size, dct, yuv};
 
 fn main() {
     pictures();
     scans();
+    pieces();
     images();
     formats();
     columns();
@@ -194,6 +196,31 @@ fn pictures() {
                     write("dct", number + 1000, &packed);
                 }
             }
+        }
+    }
+}
+
+/// Images of every form that are large enough for a table, with their tables and without.
+fn pieces() {
+    let size = Size::new(150, 120);
+    let pixels: Vec<u8> = (0..size.area() * 3).map(|i| (i * i / 7 + i * 13) as u8).collect();
+    let jpeg = encode(&pixels, &Encoding::baseline(size, 3, 97, (2, 2))).expect("valid parameters");
+    let large: Vec<u8> = (0..220u64 * 190 * 3).map(|i| (i / 80) as u8).collect();
+    let rgb = ImageRef::new(&large, Size::new(220, 190), 660, PixelLayout::Rgb).expect("a valid image");
+    let images = [
+        (Form::Rgb, size, pixels),
+        (Form::Yuv420, Size::new(220, 190), yuv::encode(rgb)),
+        (Form::Dct, size, dct::encode(&jpeg, 1 << 20).expect("a valid file")),
+        (Form::Compact, size, dct::compact::encode(&jpeg, 1 << 20).expect("a valid file")),
+    ];
+    for (number, (form, size, image)) in images.iter().enumerate() {
+        let own = table(*form, *size, image);
+        for (variant, given) in [&own[..], &[]].into_iter().enumerate() {
+            let Size { width, height } = *size;
+            let choice = [width as u16 - 1, height as u16 - 1, 20, 40, 30, given.len() as u16];
+            let choice: Vec<u8> = choice.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let bytes = [&[number as u8, variant as u8][..], &choice, given, image].concat();
+            write("pieces", (number * 2 + variant) as u32, &bytes);
         }
     }
 }

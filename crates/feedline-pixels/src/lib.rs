@@ -29,6 +29,7 @@ mod opponent;
 mod orient;
 mod outline;
 mod patches;
+pub mod pieces;
 mod point;
 mod recompress;
 mod render;

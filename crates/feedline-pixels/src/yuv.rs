@@ -4,6 +4,8 @@
 //! Decoding interpolates chroma as libjpeg's fancy upsampling does, so a 4:2:0 photograph looks the same; colour edges
 //! of other sources are blurred by the halving.
 
+use std::ops::Range;
+
 use crate::jpeg::{color, upsample};
 use crate::{CpuLevel, Error, ImageRef, PixelLayout, Region, Result, Size};
 
@@ -15,8 +17,21 @@ pub fn encoded_bytes(size: Size) -> u64 {
     size.area() + 2 * chroma(size).area()
 }
 
-fn chroma(size: Size) -> Size {
+pub(crate) fn chroma(size: Size) -> Size {
     Size::new(size.width.div_ceil(2), size.height.div_ceil(2))
+}
+
+/// The bytes of each plane from which a decode makes these rows.
+pub(crate) fn bytes_of_rows(size: Size, rows: Range<u32>) -> [Range<u64>; 3] {
+    let half = chroma(size);
+    let (luma, plane) = (size.area(), half.area());
+    let bytes = |start: u64, width: u32, rows: Range<u32>| {
+        let at = |row: u32| start + u64::from(row) * u64::from(width);
+        at(rows.start)..at(rows.end)
+    };
+    // A row is blended from the chroma row that covers it and the nearer of that one's neighbours.
+    let near = rows.start.saturating_sub(1) / 2..(rows.end / 2 + 1).min(half.height);
+    [bytes(0, size.width, rows), bytes(luma, half.width, near.clone()), bytes(luma + plane, half.width, near)]
 }
 
 /// Encodes an image.

@@ -17,7 +17,7 @@ const STAGES: Table = &[
     ("format", &["field", "owned", "pixels", "source"]),
     ("spec", &["field", "transform"]),
     ("random", &[]),
-    ("dataset", &["encode", "field", "format", "owned", "source"]),
+    ("dataset", &["encode", "field", "format", "owned", "pixels", "source"]),
     ("order", &["random"]),
     ("transform", &["field", "pixels", "random"]),
     ("render", &["field", "pixels", "transform"]),
@@ -54,6 +54,7 @@ const KERNELS: Table = &[
     ("jpeg", &["cpu", "exif", "geometry", "orient", "room", "turbo", "view"]),
     ("dct", &["cpu", "jpeg", "room", "turbo", "view"]),
     ("yuv", &["cpu", "jpeg", "view"]),
+    ("pieces", &["checksum", "dct", "jpeg", "view", "yuv"]),
     ("decode", &["cpu", "exif", "jpeg", "orient", "room", "turbo", "view"]),
     ("render", &["colour", "cpu", "geometry", "normalize", "resize", "view"]),
     (

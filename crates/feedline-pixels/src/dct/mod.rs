@@ -76,6 +76,24 @@ pub fn probe(bytes: &[u8]) -> Result<DctHeader> {
     Ok(DctHeader { size: file.frame.size, orientation: file.orientation, prefix: file.ends })
 }
 
+/// For [`pieces`](crate::pieces): rows of pixels in an MCU row, and where the pieces end. These are everything up to the low
+/// part's first segment, the MCU rows of the low part, the high part's offsets, and its MCU rows.
+pub(crate) fn piece_ends(bytes: &[u8]) -> Option<(u32, Vec<u32>)> {
+    let File { frame, ends, .. } = File::open(bytes).ok()?;
+    let per_row = frame.mcus_across.div_ceil(SEGMENT);
+    let table = u32::try_from(4 * (per_row * frame.mcus_down + 1)).ok()?;
+    let mut found = Vec::with_capacity(2 * frame.mcus_down + 2);
+    for (start, end) in [(ends[0], ends[1]), (ends[1], ends[2])] {
+        let data = start.checked_add(table)?;
+        found.push(data);
+        for row in 1..frame.mcus_down {
+            found.push(data.checked_add(long(bytes, start as usize + 4 * per_row * row))?);
+        }
+        found.push(end);
+    }
+    found.is_sorted().then_some((8 * frame.max_v as u32, found))
+}
+
 fn corrupt(reason: &str) -> Error {
     Error::Corrupt { codec: CODEC, offset: 0, reason: reason.into() }
 }

@@ -93,7 +93,7 @@ impl Scale {
         Geometry { image, crop: Region::new(x, y, width, height), ..*geometry }
     }
 
-    const fn factor(self) -> u64 {
+    pub(crate) const fn factor(self) -> u64 {
         8 / self.eighths() as u64
     }
 

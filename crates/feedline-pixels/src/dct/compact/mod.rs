@@ -125,6 +125,19 @@ impl<'a> File<'a> {
     }
 }
 
+/// For [`pieces`](crate::pieces): rows of pixels in an MCU row, and where the pieces end. These are everything up to the
+/// first row, the rows, and the rest.
+pub(crate) fn piece_ends(bytes: &[u8]) -> Option<(u32, Vec<u32>)> {
+    let File { frame, ends, .. } = File::open(bytes).ok()?;
+    let data = ends[0].checked_add(u32::try_from(4 * (frame.mcus_down + 1)).ok()?)?;
+    let mut found = Vec::with_capacity(frame.mcus_down + 2);
+    for row in 0..=frame.mcus_down {
+        found.push(data.checked_add(long(bytes, ends[0] as usize + 4 * row))?);
+    }
+    found.push(ends[2]);
+    found.is_sorted().then_some((8 * frame.max_v as u32, found))
+}
+
 /// The quantisation tables, and the offset of their end.
 fn quantisers(bytes: &[u8], header: &[u8; HEADER]) -> Result<(Vec<Quant>, usize)> {
     let count = usize::from(header[23]);
