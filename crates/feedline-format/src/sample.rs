@@ -180,6 +180,12 @@ impl FieldSet {
         self.wanted[position / 64] |= 1 << (position % 64);
     }
 
+    /// Takes field `position` out.
+    pub fn remove(&mut self, position: usize) {
+        assert!(position < self.count, "field {position} of {}", self.count);
+        self.wanted[position / 64] &= !(1 << (position % 64));
+    }
+
     /// Whether field `position` is wanted.
     pub fn has(&self, position: usize) -> bool {
         position < self.count && self.wanted[position / 64] >> (position % 64) & 1 == 1

@@ -37,6 +37,21 @@ pub trait Index {
         Ok(None)
     }
 
+    /// Puts the table of pieces that is stored beside an image (see [`pieces`]) into `into`, and returns the image's length;
+    /// `None` if there is no table and the image must be read whole.
+    ///
+    /// [`pieces`]: feedline_pixels::pieces
+    fn piece_table(&self, _sample: u64, _field: usize, _into: &mut Vec<u8>) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Fills `into` with the bytes of an image from `offset` on, and does not check them: the caller compares the checksums
+    /// of the table of pieces. Only called if [`piece_table`](Self::piece_table) found one.
+    fn read_part(&self, sample: u64, field: usize, _offset: u64, _into: &mut [u8]) -> Result<()> {
+        let place = Location::default().with_sample(sample);
+        Err(Error::data(place, format!("field {field} cannot be read in parts")))
+    }
+
     /// What is known about an image field without reading the sample.
     fn image_meta(&self, _sample: u64, _field: usize) -> Option<ImageMeta> {
         None

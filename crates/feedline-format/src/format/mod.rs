@@ -46,6 +46,7 @@ mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod parts;
+mod pieces;
 mod plain;
 mod quiet;
 #[cfg(feature = "recordio")]
@@ -95,6 +96,7 @@ pub use pack::{
     write_parts_into,
 };
 pub use parts::Progress;
+pub use pieces::{piece_table, read_pieces};
 pub use table::Rows;
 pub use table::open_rows;
 pub use wrap::{Concatenated, Copied, LocalCopy, Relabelled, Renamed, Selected, Windowed, Windows};

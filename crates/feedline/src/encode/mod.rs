@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use feedline_pixels::{
     Codec, Decoder, Filter, Finish, Geometry, ImageRef, Mode, Number, PixelLayout, Region, Renderer, Size,
-    TensorLayout, dct, jpeg, turbo, yuv,
+    TensorLayout, dct, jpeg, pieces, turbo, yuv,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::field::DType;
 use crate::format::{
     EncodedImage, ImageEncoder, ImageInput, KeepImages, OnPackError, PackOptions, original_file,
 };
-use crate::render::{ImageDecoder, StoredImage};
+use crate::render::{ImageDecoder, StoredImage, form_of};
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
@@ -360,17 +360,12 @@ impl ImageEncoder for Encoder {
         out.index.clear();
         let known = input.meta.width != 0 && input.meta.orientation != 0;
         out.meta = if known { input.meta } else { probe(input.bytes)? };
-        let as_asked = self.image == ImageEncoding::Compact
-            && self.target(upright_size(&out.meta)) == upright_size(&out.meta);
-        if let Some(file) = original_file(input.bytes, out.meta).filter(|_| !as_asked) {
-            out.meta.encoding = ImageEncoding::Jpeg;
-            let file = file?;
-            let input = ImageInput { bytes: &file, index: &[], meta: out.meta };
-            SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))?;
-            out.bytes = out.bytes.take().or(Some(file));
-            return Ok(());
+        self.encode_stored(input, out)?;
+        if let Some(form) = form_of(out.meta.encoding) {
+            let size = Size::new(out.meta.width, out.meta.height);
+            out.index = pieces::table(form, size, out.bytes.as_deref().unwrap_or(input.bytes));
         }
-        SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))
+        Ok(())
     }
 
     fn growth(&self) -> f64 {
@@ -384,6 +379,21 @@ impl ImageEncoder for Encoder {
 }
 
 impl Encoder {
+    /// Encodes an image whose meta is in `out`; without a table of pieces.
+    fn encode_stored(&self, input: ImageInput<'_>, out: &mut EncodedImage) -> Result<(), String> {
+        let as_asked = self.image == ImageEncoding::Compact
+            && self.target(upright_size(&out.meta)) == upright_size(&out.meta);
+        if let Some(file) = original_file(input.bytes, out.meta).filter(|_| !as_asked) {
+            out.meta.encoding = ImageEncoding::Jpeg;
+            let file = file?;
+            let input = ImageInput { bytes: &file, index: &[], meta: out.meta };
+            SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))?;
+            out.bytes = out.bytes.take().or(Some(file));
+            return Ok(());
+        }
+        SCRATCH.with_borrow_mut(|scratch| self.encode_with(scratch, input, out))
+    }
+
     fn encode_with(
         &self,
         scratch: &mut Scratch,

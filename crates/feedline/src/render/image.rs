@@ -4,9 +4,11 @@
 //! renderer turns them into the batch's row. Images that must be rotated (EXIF), that are not JPEGs, or that have
 //! several views are decoded into whole pixel buffers first.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use feedline_pixels::jpeg::{self, Recording, Scale};
+use feedline_pixels::pieces::Form;
 use feedline_pixels::{
     Decoder, Error, Filter, Finish, Geometry, ImageMut, ImageRef, Orientation, PixelLayout, Region, Result,
     Size, append_rgbx, check_amount, fit, reserve,
@@ -17,6 +19,17 @@ use super::run::Runner;
 use crate::sample::{ImageEncoding, ImageMeta};
 use crate::spec::{DecodeMode, LoaderOptions};
 use crate::transform::Program;
+
+/// The form of the pieces in which a stored image can be read; `None` for files.
+pub(crate) fn form_of(encoding: ImageEncoding) -> Option<Form> {
+    match encoding {
+        ImageEncoding::Rgb => Some(Form::Rgb),
+        ImageEncoding::Yuv420 => Some(Form::Yuv420),
+        ImageEncoding::Dct => Some(Form::Dct),
+        ImageEncoding::Compact => Some(Form::Compact),
+        _ => None,
+    }
+}
 
 /// One encoded image.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +104,11 @@ impl<'a> OpenedImage<'a> {
         matches!(self.encoding, ImageEncoding::File | ImageEncoding::Jpeg).then_some(self.bytes)
     }
 
+    /// Width and height before EXIF orientation.
+    pub(crate) fn stored_size(&self) -> Size {
+        self.stored
+    }
+
     /// Width and height after EXIF orientation.
     pub(crate) fn upright_size(&self) -> Size {
         self.orientation.turn_size(self.stored)
@@ -98,6 +116,11 @@ impl<'a> OpenedImage<'a> {
 
     /// Returns an error unless the image is within the limit and its bytes can contain it. Call it before allocating.
     pub(crate) fn check(&self, max_pixels: u64) -> Result<()> {
+        self.check_length(self.bytes.len() as u64, max_pixels)
+    }
+
+    /// The same for an image of this length whose bytes are not there yet. Files need them.
+    pub(crate) fn check_length(&self, length: u64, max_pixels: u64) -> Result<()> {
         check_area(self.stored, max_pixels)?;
         let area = self.stored.area();
         let (codec, needed) = match self.encoding {
@@ -109,11 +132,11 @@ impl<'a> OpenedImage<'a> {
             ImageEncoding::Compact => ("compact", area / 1024),
             _ => return check_amount(self.bytes, self.stored),
         };
-        if self.bytes.len() as u64 >= needed {
+        if length >= needed {
             return Ok(());
         }
         let Size { width, height } = self.stored;
-        let reason = format!("{} bytes, {needed} needed for {width}x{height}", self.bytes.len());
+        let reason = format!("{length} bytes, {needed} needed for {width}x{height}");
         Err(Error::Truncated { codec, reason })
     }
 
@@ -269,11 +292,7 @@ impl ImageDecoder {
         opened.check(self.max_pixels)?;
         let size = scale.apply(opened.stored);
         let upright = Region::whole(opened.orientation.turn_size(size));
-        let hull = if opened.encoding == ImageEncoding::Rgb {
-            upright
-        } else {
-            self.needed_by_all(programs)?.unwrap_or(Region { width: 1, height: 1, ..upright })
-        };
+        let hull = self.needed_by_all(programs)?.unwrap_or(Region { width: 1, height: 1, ..upright });
         for decoded in &mut self.boxes {
             decoded.region = Region::new(0, 0, 0, 0);
         }
@@ -288,7 +307,7 @@ impl ImageDecoder {
         pixels.clear();
         reserve(pixels, part.size().area() as usize * 4)?;
         if opened.encoding == ImageEncoding::Rgb {
-            return append_rgbx(opened.orientation.apply(raw_rgb(opened)?, turned)?, pixels);
+            return append_rgbx(opened.orientation.apply(raw_rgb(opened)?.crop(part)?, turned)?, pixels);
         }
         let mut take = |_: u32, strip: ImageRef<'_>| copy_rgbx(strip, pixels);
         match opened.encoding {
@@ -427,6 +446,26 @@ impl ImageDecoder {
             self.dct.decode_into(opened.bytes, region, scale, &mut image)
         }
     }
+}
+
+/// The stored rows of an image, at the scale of its decode, that these programs need.
+pub(crate) fn needed_rows(
+    opened: &OpenedImage<'_>,
+    programs: &[&Program],
+    mode: DecodeMode,
+) -> Result<(Range<u32>, Scale)> {
+    let scale = shared_scale(opened, programs, mode)?;
+    let size = scale.apply(opened.stored);
+    let mut hull: Option<Region> = None;
+    for program in programs {
+        let (geometry, filter) = first(program)?;
+        if let Some(needed) = scale.reduced(geometry).needed(filter) {
+            hull = Some(hull.map_or(needed, |hull| around(hull, needed)));
+        }
+    }
+    // An image that shows nothing of it is still decoded to a pixel: the upright image's first.
+    let part = opened.orientation.to_stored(hull.unwrap_or(Region::new(0, 0, 1, 1)), size);
+    Ok((part.y..part.bottom(), scale))
 }
 
 /// Whether a geometry only cuts a box out of the image.

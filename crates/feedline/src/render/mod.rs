@@ -11,7 +11,7 @@ mod outlines;
 mod run;
 mod values;
 
-pub(crate) use image::{ImageDecoder, OpenedImage, RenderTime, StoredImage};
+pub(crate) use image::{ImageDecoder, OpenedImage, RenderTime, StoredImage, form_of, needed_rows};
 pub(crate) use labels::{LabelRunner, Labels, array_numbers, label_type, plane};
 pub(crate) use outlines::{Outline, read_outlines};
 pub(crate) use run::Runner;

@@ -137,11 +137,11 @@ impl Manifest {
         digest.fingerprint(&schema_text(&self.schema.fields), self.samples)
     }
 
-    /// Version 1.1 added parts of several plans, 1.2 added compact images; all other packs are written as version
-    /// 1.0.
+    /// Version 1.1 added parts of several plans, 1.2 added compact images, 1.3 tables of pieces, which pixels and
+    /// coefficients have; all other packs are written as version 1.0.
     fn minor(&self) -> u16 {
-        if self.image.contains(ImageEncoding::Compact.name()) {
-            return 2;
+        if ImageEncoding::ALL.iter().any(|way| !way.is_file() && self.image.contains(way.name())) {
+            return 3;
         }
         if self.parts.iter().any(|part| part.written_as.is_some()) { 1 } else { MINOR }
     }

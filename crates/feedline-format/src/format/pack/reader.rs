@@ -17,7 +17,7 @@ use crate::sample::{
     DType, Extent, FieldSet, Fingerprint, ImageEncoding, ImageMeta, Kind, MAX_DIMENSIONS, SampleBuffer,
     Schema, Value,
 };
-use crate::source::{HeldBytes, Object, Seen, Source, cancel_flag, room_for, with_flag};
+use crate::source::{HeldBytes, Object, Seen, Source, cancel_flag, with_flag};
 
 /// Number of indexes of remote parts that are read at once.
 const INDEXES_AT_ONCE: usize = 32;
@@ -168,6 +168,17 @@ impl Pack {
     /// Reads `range` of the part into `into`.
     fn fetch(&self, part: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         self.open_objects.with(part, |object| object.read_at(offset, into))?
+    }
+
+    /// Gives `into` this length.
+    fn fit(&self, place: &Place<'_>, length: u64, into: &mut Vec<u8>) -> Result<()> {
+        into.clear();
+        if usize::try_from(length).map_or(true, |count| into.try_reserve(count).is_err()) {
+            let reading = format!("reading {}", self.part_location(place.part));
+            return Err(Error::out_of_memory(length, reading));
+        }
+        into.resize(length as usize, 0);
+        Ok(())
     }
 
     fn check(&self, place: &Place<'_>, field: usize, span: &FieldSpan, bytes: &[u8]) -> Result<()> {
@@ -495,11 +506,44 @@ impl crate::format::Index for Pack {
         let (Some(start), Some(_)) = (start, end.filter(|end| *end <= place.index.data.end)) else {
             return Err(self.outside(&place, field));
         };
-        let mut index = room_for(length(field), &self.uri, &part_name(place.part as u64))?;
+        let mut index = Vec::new();
+        self.fit(&place, length(field), &mut index)?;
         self.fetch(place.part, start, &mut index)?;
         let found = crc32c::crc32c(&index);
         self.compare_crc(&place, field, found, at::VIDEO_INDEX_CRC, "index", start)?;
         Ok(Some(index))
+    }
+
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        if self.kinds[field] != Kind::Image {
+            return Ok(None);
+        }
+        let place = self.place(sample)?;
+        let get = |column| place.index.get(field, column, place.row);
+        // The seek index of a file is not a table of pieces.
+        let is_file = ImageEncoding::from_code(get(at::ENCODING)).is_none_or(ImageEncoding::is_file);
+        if is_file || get(at::SEEK_LENGTH) == 0 {
+            return Ok(None);
+        }
+        let span = self.field_span(&place, field)?;
+        self.fit(&place, span.seek.end - span.seek.start, into)?;
+        self.fetch(place.part, span.seek.start, into)?;
+        let found = checksum::crc32c(into);
+        self.compare_crc(&place, field, found, at::SEEK_CRC, "seek index", span.seek.start)?;
+        Ok(Some(span.main.end - span.main.start))
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        let place = self.place(sample)?;
+        let main = self.field_span(&place, field)?.main;
+        let start = main.start.checked_add(offset);
+        let inside =
+            start.and_then(|start| start.checked_add(into.len() as u64)).is_some_and(|end| end <= main.end);
+        let Some(start) = start.filter(|_| inside) else {
+            let reason = format!("the image has no {} bytes at {offset}", into.len());
+            return Err(Error::data(self.location(&place, field, main.start), reason));
+        };
+        self.fetch(place.part, start, into)
     }
 
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {

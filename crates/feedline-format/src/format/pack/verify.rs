@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use feedline_pixels::checksum;
+use feedline_pixels::pieces::PieceTable;
 
 use super::destination::is_part;
 use super::digest::Digest;
@@ -222,7 +223,7 @@ fn check_pieces(
     let length = pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.length));
     // With one read if possible; piece by piece only to find the damaged one.
     let whole = read(object, start, length, bytes).is_ok();
-    let mut position = start;
+    let (mut position, mut intact) = (start, whole);
     for piece in pieces {
         let found = if whole {
             let at = (position - start) as usize;
@@ -230,6 +231,7 @@ fn check_pieces(
         } else {
             read(object, position, piece.length, bytes).map(|()| checksum::crc32c(bytes))
         };
+        intact &= found.as_ref().is_ok_and(|crc| u64::from(*crc) == piece.crc);
         match found {
             Ok(crc) if u64::from(crc) == piece.crc => {}
             Ok(crc) => {
@@ -241,7 +243,30 @@ fn check_pieces(
         }
         position = position.saturating_add(piece.length);
     }
+    if intact {
+        check_tables(pieces, start, bytes, broken);
+    }
     length
+}
+
+/// Compares the images of a sample with the tables of pieces that are stored as their seek indexes.
+fn check_tables(pieces: &[Piece], start: u64, bytes: &[u8], broken: &dyn Fn(Option<usize>, u64, String)) {
+    let mut at = 0;
+    for (number, piece) in pieces.iter().enumerate() {
+        let (image, rest) = bytes[at..].split_at(piece.length as usize);
+        let index = pieces.get(number + 1).filter(|next| next.field == piece.field);
+        let index = index.map_or(&[][..], |next| &rest[..next.length as usize]);
+        let wrong = PieceTable::parse(index, piece.length).and_then(|table| {
+            let of = |n: usize| table.piece(n).start as usize..table.piece(n).end as usize;
+            (0..table.count()).find(|n| table.checksum(*n) != checksum::crc32c(&image[of(*n)])).map(of)
+        });
+        if let Some(wrong) = wrong {
+            let reason =
+                format!("its bytes {} to {} do not match its table of pieces", wrong.start, wrong.end);
+            broken(Some(piece.field), start + (at + wrong.start) as u64, reason);
+        }
+        at += piece.length as usize;
+    }
 }
 
 /// Reads `length` bytes; never allocates more than the file has.

@@ -122,6 +122,16 @@ impl Index for Concatenated {
         piece.format.stored_index(sample, field)
     }
 
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        let (piece, sample) = self.piece(sample)?;
+        piece.format.piece_table(sample, field, into)
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        let (piece, sample) = self.piece(sample)?;
+        piece.format.read_part(sample, field, offset, into)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         let (piece, sample) = self.piece(sample).ok()?;
         piece.format.image_meta(sample, field)

@@ -94,6 +94,15 @@ impl Index for Copied {
         Ok(None)
     }
 
+    /// Only of the copy: a part must not be read from it by the table of the source.
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        self.copy.get().map_or(Ok(None), |copy| copy.piece_table(sample, field, into))
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.nearest().read_part(sample, field, offset, into)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.nearest().image_meta(sample, field)
     }

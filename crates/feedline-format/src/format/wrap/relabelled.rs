@@ -84,6 +84,14 @@ impl Index for Relabelled {
         self.inner.stored_index(sample, field)
     }
 
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        self.inner.piece_table(sample, field, into)
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.inner.read_part(sample, field, offset, into)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.inner.image_meta(sample, field)
     }

@@ -107,6 +107,20 @@ impl Index for Renamed {
         }
     }
 
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        match self.stored_in(sample, field) {
+            Some(candidate) => self.inner.piece_table(sample, candidate, into),
+            None => Ok(None),
+        }
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        match self.stored_in(sample, field) {
+            Some(candidate) => self.inner.read_part(sample, candidate, offset, into),
+            None => Err(Error::data(self.locate(sample), "the field is missing")),
+        }
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.candidates[field].iter().find_map(|c| self.inner.image_meta(sample, *c))
     }

@@ -89,6 +89,14 @@ impl Index for Selected {
         self.inner.stored_index(self.index(sample)?, field)
     }
 
+    fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        self.inner.piece_table(self.index(sample)?, field, into)
+    }
+
+    fn read_part(&self, sample: u64, field: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.inner.read_part(self.index(sample)?, field, offset, into)
+    }
+
     fn image_meta(&self, sample: u64, field: usize) -> Option<ImageMeta> {
         self.inner.image_meta(self.index(sample).ok()?, field)
     }
