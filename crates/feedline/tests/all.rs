@@ -9,6 +9,7 @@ mod faults;
 mod kill;
 mod layering;
 mod pack;
+mod pieces;
 mod places;
 mod public_names;
 mod read_ahead;

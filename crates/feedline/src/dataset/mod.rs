@@ -6,10 +6,12 @@ mod cut;
 mod join;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use feedline_pixels::pieces::PieceTable;
 use serde::{Deserialize, Serialize};
 
 pub use copy::CopyStatus;
@@ -385,7 +387,12 @@ impl Dataset {
 
     /// Reads the wanted fields of a sample, by position in [`schema`](Self::schema), into `into`.
     pub fn read(&self, sample: u64, fields: &FieldSet, into: &mut SampleBuffer) -> Result<()> {
-        let read = catch_unwind(AssertUnwindSafe(|| format::read(&*self.format, sample, fields, into)));
+        self.with_room(sample, || format::read(&*self.format, sample, fields, into))
+    }
+
+    /// Runs `read`; a failed allocation of sample memory is its error.
+    fn with_room<T>(&self, sample: u64, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let read = catch_unwind(AssertUnwindSafe(read));
         read.unwrap_or_else(|panic| match panic.downcast::<NoRoom>() {
             Ok(room) => {
                 let place = self.format.locate(sample).with_sample(sample);
@@ -398,6 +405,34 @@ impl Dataset {
     /// Fills `into` with one field's bytes, in place; see [`Format::read_bytes`].
     pub(crate) fn read_bytes(&self, sample: u64, field: usize, into: &mut [u8]) -> Result<()> {
         format::read_bytes(&*self.format, sample, field, into)
+    }
+
+    /// The table of pieces of an image; see [`Index::piece_table`](format::Index::piece_table).
+    pub(crate) fn piece_table(&self, sample: u64, field: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        format::piece_table(&*self.format, sample, field, into)
+    }
+
+    /// Reserves `length` bytes for an image and reads the pieces of these runs, or all of it. Returns the bytes' place, and how
+    /// many were read.
+    pub(crate) fn read_pieces(
+        &self,
+        sample: u64,
+        field: usize,
+        length: usize,
+        pieces: Option<(PieceTable<'_>, &[Range<usize>])>,
+        into: &mut SampleBuffer,
+    ) -> Result<(Range<usize>, u64)> {
+        self.with_room(sample, || {
+            let (place, room) = into.reserve(length);
+            // What is not read is never looked at. Tests would notice if it were.
+            #[cfg(debug_assertions)]
+            room.fill(0xA5);
+            let read = match pieces {
+                Some((table, runs)) => format::read_pieces(&*self.format, sample, field, &table, runs, room)?,
+                None => self.read_bytes(sample, field, room).map(|()| length as u64)?,
+            };
+            Ok((place, read))
+        })
     }
 
     /// Reads one whole sample, owned.

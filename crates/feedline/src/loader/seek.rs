@@ -211,6 +211,8 @@ impl Builder<'_> {
         report: &mut IndexReport,
     ) {
         let (bytes, stored) = match buffer.value(field) {
+            // What pixels have beside them is not a seek index.
+            Value::Image { bytes, meta, .. } if !meta.encoding.is_file() => (buffer.bytes(bytes), &[][..]),
             Value::Image { bytes, index, .. } => (buffer.bytes(bytes), buffer.bytes(index)),
             Value::Bytes(bytes) => (buffer.bytes(bytes), &[][..]),
             _ => return,

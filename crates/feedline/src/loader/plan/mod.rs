@@ -102,6 +102,8 @@ pub(crate) struct Plan {
     pub(crate) mix: MixPlan,
     /// Fields to request from `Dataset::read`; those read straight into the batch are not included.
     pub(crate) fields: FieldSet,
+    /// Those of them whose images may be read in pieces: decoded as colours, and used by nothing else.
+    pub(crate) in_pieces: Vec<usize>,
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     /// Behind a lock because a mixture's weights may change between epochs.
@@ -129,6 +131,7 @@ impl Plan {
             video: Vec::new(),
             mix: MixPlan::new(&options)?,
             fields: FieldSet::all(0),
+            in_pieces: Vec::new(),
             threads: threads(&options),
             depth: 0,
             sequence: Mutex::new(Current { sequence: sequence::of(dataset, &options)?, chosen: false }),
@@ -155,6 +158,7 @@ impl Plan {
         let buffered =
             plan.outputs.iter().filter_map(|o| buffered_field(*o)).filter(|field| !in_parts(field));
         plan.fields = FieldSet::only(schema.fields.len(), buffered);
+        plan.in_pieces = plan.fields_in_pieces();
         plan.depth = plan.choose_depth()?;
         Ok(plan)
     }
@@ -196,6 +200,17 @@ impl Plan {
             }
         }
         fields
+    }
+
+    /// The image fields of which only what the draws need must be read.
+    fn fields_in_pieces(&self) -> Vec<usize> {
+        let others = |field: usize| {
+            let other = |output: &&Output| !matches!(output, Output::Image { .. });
+            self.outputs.iter().filter(other).any(|output| buffered_field(*output) == Some(field))
+        };
+        let colours = self.image_fields.iter().filter(|views| views.values.is_none());
+        let fields = colours.map(|views| views.field).filter(|field| !others(*field));
+        if self.options.page == 0 { fields.collect() } else { Vec::new() }
     }
 
     /// Number of rows that a worker takes at a time: samples that are mixed with each other; a whole batch of views, whose

@@ -44,20 +44,24 @@ impl Worker {
         views: &ImageViews,
     ) -> Result<RenderTime> {
         let (field, sample) = (views.field, key.sample);
+        let drawn = self.read_pieces(run, key, views)?;
         let bad = |e: feedline_pixels::Error| decode_error(run, sample, field, &e);
         let stored = stored_image(&self.sample, field).ok_or_else(|| missing(run, sample, field))?;
         let options = &run.plan.options;
-        let stored =
-            if options.allow_truncated { stored.with_end(&mut self.ended).map_err(bad)? } else { stored };
+        // What was read in pieces is no file, and its first bytes may not have been read.
+        let file = options.allow_truncated && !drawn;
+        let stored = if file { stored.with_end(&mut self.ended).map_err(bad)? } else { stored };
         let stored = stored.with_page(options.page as usize, &mut self.paged).map_err(bad)?;
-        let store = run.checkpoints.as_deref().filter(|_| views.values.is_none());
+        let store = run.checkpoints.as_deref().filter(|_| views.values.is_none() && !drawn);
         let stored = self.seeker.look_up(store, options.index, stored, &mut self.image);
         let opened = stored.open().map_err(bad)?;
         let opened = if options.exif_transpose { opened } else { opened.as_stored() };
         self.image.set_up(options);
         opened.check(self.max_pixels).map_err(bad)?;
         let size = opened.upright_size();
-        draw_views(run, key, views, size, &self.sample, &mut self.views)?;
+        if !drawn {
+            draw_views(run, key, views, size, &self.sample, &mut self.views)?;
+        }
         let (image, planned, targets, buffer) =
             (&mut self.image, &self.views, &mut self.targets, &self.sample);
         for (column, (params, _)) in views.params.iter().zip(planned) {
@@ -83,7 +87,7 @@ impl Worker {
 }
 
 /// Draws the parameters of all views of an image of this size, and plans their passes.
-fn draw_views(
+pub(super) fn draw_views(
     run: &EpochRun,
     key: SampleKey,
     views: &ImageViews,

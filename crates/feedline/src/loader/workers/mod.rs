@@ -4,6 +4,7 @@ mod destination;
 mod epoch_run;
 mod errors;
 mod images;
+mod pieces;
 mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,7 @@ use crate::source::while_wanted;
 use crate::spec::OnError;
 use crate::transform::{Params, Program, SampleKey};
 use errors::panic_text;
+use pieces::Pieces;
 use values::put_packing;
 
 pub(super) use destination::Destination;
@@ -56,6 +58,7 @@ pub(super) struct Worker {
     /// A file with the wanted page as its first.
     paged: Vec<u8>,
     seeker: Seeker,
+    pieces: Pieces,
     /// Drawn parameters and passes for each view of the current image.
     views: Vec<(Params, Program)>,
     targets: TargetRunner,
@@ -90,6 +93,7 @@ impl Worker {
             ended: Vec::new(),
             paged: Vec::new(),
             seeker: Seeker::default(),
+            pieces: Pieces::default(),
             views: Vec::new(),
             targets: TargetRunner::new(max_pixels),
             audio: AudioRunner::default(),
@@ -254,7 +258,9 @@ impl Worker {
         let plan = &*run.plan;
         let on_core = self.counters.begin_core_check();
         (self.place, self.wait_check) = ((row.batch(), position), run.begin_wait_check(&mut self.reads));
-        run.dataset.read(sample, &plan.fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
+        let whole = self.pieces.find(run, sample).map_err(|e| read_error(e, run, sample))?;
+        let fields = whole.as_ref().unwrap_or(&plan.fields);
+        run.dataset.read(sample, fields, &mut self.sample).map_err(|e| read_error(e, run, sample))?;
         times.read = watch.lap();
         self.end_wait_check(run);
         self.counters.end_core_check(on_core, times.read);
@@ -280,7 +286,9 @@ impl Worker {
             times.decode += spent.decode;
             times.transform += spent.transform;
         }
-        self.counters.finished(&times, bytes);
+        times.read += self.pieces.time;
+        times.waited += self.pieces.waited;
+        self.counters.finished(&times, bytes + self.pieces.bytes);
         Ok(())
     }
 
