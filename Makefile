@@ -86,10 +86,10 @@ lint: setup-test build-test ## Formatting, clippy, ruff, types, stubs, layering
 	$(BIN)/python tools/reference_docs.py --check
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --exclude feedline-python
 
-wheel: ## A wheel as it is released, into dist/, tried in empty environments; for another machine: TARGET=aarch64-unknown-linux-gnu
+wheel: ## A wheel as it is released, into dist/, tried in empty environments; for another machine: TARGET=aarch64-unknown-linux-gnu; without the interpreter lock: INTERPRETER=python3.14t
 	@PYTHON=$(PYTHON) tools/setup.sh wheel
-	tools/wheel.sh $(TARGET)
-	[ "$(CHECK)" = no ] || PYTHON=$(PYTHON) tools/check_wheel.sh "$$(ls -t dist/*.whl | head -1)"
+	tools/wheel.sh "$(TARGET)" $(INTERPRETER)
+	[ "$(CHECK)" = no ] || PYTHON=$(or $(INTERPRETER),$(PYTHON)) tools/check_wheel.sh "$$(ls -t dist/*.whl | head -1)"
 
 docs: build ## The documentation site, into site/ (offline; also builds with MkDocs and Material)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt

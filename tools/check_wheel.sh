@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks a wheel as a user would meet it: size, list of parts, oldest glibc; then in empty environments with NumPy alone (1.26
-# and 2.x) README's example, the demo, import time. A wheel for aarch64 runs in an emulator (tools/emulated_python.sh).
-# `tools/check_wheel.sh dist/feedline-*.whl`
+# and 2.x) README's example, the demo, import time. A wheel for aarch64 runs in an emulator (tools/emulated_python.sh), one for
+# musl by $MUSL_PYTHON. `tools/check_wheel.sh dist/feedline-*.whl`
 set -euo pipefail
 wheel=$(realpath "$1")
 python=${PYTHON:-python3}
@@ -33,28 +33,40 @@ try_here() { # NumPy's requirement
   (cd "$work" && env/bin/feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
 }
 
-try_emulated() { # NumPy's requirement
-  local emulated
-  emulated=$("$tools/emulated_python.sh")
+try_by() { # interpreter that needs no pip, NumPy's requirement, platforms
+  local interpreter=$1 numpy=$2
+  shift 2
   rm -rf "$work/site"
   "$python" -m pip install --quiet --disable-pip-version-check --target "$work/site" --only-binary :all: \
-    --python-version "$("$emulated" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
-    --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 "$wheel" "$1"
-  export PYTHONPATH=$work/site TRY_PYTHON=$emulated
-  (cd "$work" && "$emulated" "$tools/try_wheel.py")
-  (cd "$work" && "$emulated" -m feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
+    --python-version "$("$interpreter" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
+    "${@/#/--platform=}" "$wheel" "$numpy"
+  (cd "$work" && PYTHONPATH=$work/site "$interpreter" "$tools/try_wheel.py")
+  (cd "$work" && PYTHONPATH=$work/site "$interpreter" -m feedline demo >demo.txt) || { cat "$work/demo.txt"; exit 1; }
+}
+
+try_emulated() { # NumPy's requirement
+  export TRY_PYTHON
+  TRY_PYTHON=$("$tools/emulated_python.sh")
+  try_by "$TRY_PYTHON" "$1" manylinux_2_28_aarch64 manylinux_2_27_aarch64 manylinux2014_aarch64
+}
+
+try_musl() { # NumPy's requirement
+  try_by "$MUSL_PYTHON" "$1" musllinux_1_2_x86_64
 }
 
 check_file
+runs_it=$python
 case $(basename "$wheel")-on-$(uname -m) in
-  *musllinux*) echo "not run: there is no Python with musl here"; exit ;;
+  *musllinux*_x86_64*-on-x86_64)
+    [ -n "${MUSL_PYTHON:-}" ] || { echo "not run: name a Python with musl by MUSL_PYTHON"; exit; }
+    runs_it=$MUSL_PYTHON try=try_musl ;;
   *_x86_64*-on-x86_64 | *_aarch64*-on-aarch64) try=try_here ;;
   *_aarch64*-on-x86_64) try=try_emulated ;;
   *) fail "nothing here runs it" ;;
 esac
 # NumPy 1.26 has no wheels for Python 3.13 and later.
 versions=("numpy>=2")
-"$python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' && versions+=("numpy>=1.26,<2")
+"$runs_it" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' && versions+=("numpy>=1.26,<2")
 for numpy in "${versions[@]}"; do
   $try "$numpy"
 done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -43,6 +44,8 @@ def main() -> None:
         shapes = [batch["image"].shape for batch in loader]
     assert shapes == [(4, 3, 24, 24)] * 2, shapes
     assert "torch" not in sys.modules, "torch must not be imported"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "importing feedline has switched the interpreter lock on"
     seconds = import_seconds()
     print(f"numpy {np.__version__}: README's example runs; import feedline takes {seconds:.3f} s")
     if "TRY_PYTHON" not in os.environ:
