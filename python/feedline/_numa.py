@@ -67,8 +67,9 @@ def _of_device(device: Any) -> int | None:
     if found.type != "cuda" or not torch.cuda.is_available():
         return None
     properties = torch.cuda.get_device_properties(found)
-    parts = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
-    if None in parts:
+    found_parts = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+    parts: list[int] = [part for part in found_parts if part is not None]
+    if len(parts) < 3:  # noqa: PLR2004 - older versions of torch have none of them
         return None
     address = "{:04x}:{:02x}:{:02x}.0".format(*parts)
     try:
