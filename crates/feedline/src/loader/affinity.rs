@@ -42,7 +42,9 @@ pub(super) fn on_cpus<T>(cpus: &[u32], start: impl FnOnce() -> Result<T>) -> Res
     check(cpus)?;
     let _restore = Restore(own()?);
     let mut wanted = CpuSet::new();
-    cpus.iter().for_each(|cpu| wanted.set(*cpu as usize));
+    for cpu in cpus {
+        wanted.set(*cpu as usize);
+    }
     // A new thread inherits the CPUs of the one that starts it.
     sched_setaffinity(None, &wanted).map_err(|errno| Error::option("cpus", errno.to_string()))?;
     start()
