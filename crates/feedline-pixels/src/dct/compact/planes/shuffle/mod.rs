@@ -36,7 +36,7 @@ trait Lanes: Copy {
     /// All ones where a bit is set.
     fn ones(bits: u16) -> Self;
     /// Two rows of a table, and `offset` added to the second.
-    fn join(low: &[u8; 8], high: &[u8; 8], offset: u8) -> Self;
+    fn join(low: [u8; 8], high: [u8; 8], offset: u8) -> Self;
     /// The bytes at `indices`; zero where the index is 128 or more. Those from 16 to 127 must not occur.
     fn pick(self, indices: Self) -> Self;
     /// Writes the bytes as signed numbers of 16 bits.
@@ -49,7 +49,7 @@ trait Lanes: Copy {
 #[inline(always)]
 fn ranks<L: Lanes>(mask: u16) -> L {
     let [low, high] = mask.to_le_bytes().map(usize::from);
-    L::join(&SHUFFLES[low], &SHUFFLES[high], low.count_ones() as u8)
+    L::join(SHUFFLES[low], SHUFFLES[high], low.count_ones() as u8)
 }
 
 /// By D plus 16 times F: how far the bits of A for each row of the block are shifted to their place. A row's places in

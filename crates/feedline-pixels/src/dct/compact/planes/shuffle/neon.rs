@@ -69,7 +69,7 @@ impl Lanes for Sixteen {
     }
 
     #[inline(always)]
-    fn join(low: &[u8; 8], high: &[u8; 8], offset: u8) -> Self {
+    fn join(low: [u8; 8], high: [u8; 8], offset: u8) -> Self {
         // SAFETY: eight readable bytes each; every 64-bit Arm has NEON.
         unsafe {
             let high = vadd_u8(vld1_u8(high.as_ptr()), vdup_n_u8(offset));

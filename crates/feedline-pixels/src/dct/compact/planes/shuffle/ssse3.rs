@@ -71,12 +71,12 @@ impl Lanes for Sixteen {
     }
 
     #[inline(always)]
-    fn join(low: &[u8; 8], high: &[u8; 8], offset: u8) -> Self {
+    fn join(low: [u8; 8], high: [u8; 8], offset: u8) -> Self {
         let offsets = u64::from(offset) * 0x0101_0101_0101_0101;
         // Indices and offset are too small for a carry from one byte to the next.
-        let high = u64::from_le_bytes(*high).wrapping_add(offsets);
+        let high = u64::from_le_bytes(high).wrapping_add(offsets);
         // SAFETY: every x86-64 CPU has SSE2.
-        Sixteen(unsafe { _mm_set_epi64x(high as i64, i64::from_le_bytes(*low)) })
+        Sixteen(unsafe { _mm_set_epi64x(high as i64, i64::from_le_bytes(low)) })
     }
 
     #[inline(always)]
