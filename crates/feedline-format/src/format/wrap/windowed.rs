@@ -243,6 +243,14 @@ impl Index for Windowed {
         Ok(None)
     }
 
+    fn piece_table(&self, _sample: u64, _field: usize, _into: &mut Vec<u8>) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn read_part(&self, sample: u64, _field: usize, _offset: u64, _into: &mut [u8]) -> Result<()> {
+        Err(Error::data(self.locate(sample), "windows are not read in parts"))
+    }
+
     fn image_meta(&self, _sample: u64, _field: usize) -> Option<ImageMeta> {
         None
     }
