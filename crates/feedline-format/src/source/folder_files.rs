@@ -79,7 +79,7 @@ mod tests {
         }
         let mut left_out = Vec::new();
         files.sort_and_keep(|file| {
-            let keep = !file.name.ends_with(".txt");
+            let keep = !file.name.contains(".txt");
             left_out.extend((!keep).then(|| (file.name.to_owned(), file.size)));
             keep
         });
