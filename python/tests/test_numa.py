@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +38,11 @@ def workers() -> set[int]:
 def cpus_of_workers(loader: fl.Loader, others: set[int]) -> list[set[int]]:
     """The CPUs that each of this loader's threads may use; `others` were there before."""
     list(loader)
-    return [os.sched_getaffinity(task) for task in workers() - others]
+    until = time.monotonic() + 60
+    # A thread that was not needed for this little data may not have its name yet.
+    while len(found := workers() - others) < loader.stats()["threads"] and time.monotonic() < until:
+        time.sleep(0.01)
+    return [os.sched_getaffinity(task) for task in found]
 
 
 def test_threads_run_on_the_node(folder: Path, two_nodes: list[int]) -> None:
