@@ -1,6 +1,7 @@
 //! Tables of pieces. The input is the form, the scale, a box, the length of a table, the table, and an image. Any table names
-//! only pieces of itself, inside the image; with the image's own table, a decode from the needed pieces alone is that from the
-//! whole image.
+//! only pieces of itself, inside the image; with the image's own table, a decode of pixels from the needed pieces alone is that from
+//! the whole image. Of coefficients this is true of what the encoders write (a property test in `pieces.rs` of the pixels); damaged
+//! offsets may point into another piece, so here such a decode only must not crash.
 #![no_main]
 
 use feedline_pixels::jpeg::Scale;
@@ -66,5 +67,6 @@ fuzz_target!(|input: &[u8]| {
         let piece = parsed.piece(number).start as usize..parsed.piece(number).end as usize;
         sparse[piece.clone()].copy_from_slice(&image[piece]);
     }
-    assert!(decode(form, &sparse, size, region, scale) == Some(whole), "other pixels");
+    let partial = decode(form, &sparse, size, region, scale);
+    assert!(coefficients || partial == Some(whole), "other pixels");
 });
