@@ -30,7 +30,7 @@ def cpus_for(numa: str | int, device: Any = None) -> list[int]:
         return []
     nodes = _nodes()
     if node not in nodes:
-        there = ", ".join(map(str, sorted(nodes))) or "none that the system tells of"
+        there = ", ".join(map(str, sorted(nodes))) or "none that the system reports"
         raise OptionError(f"numa: there is no node {node}; this machine has {there}")
     cpus = nodes[node] & os.sched_getaffinity(0)
     if not cpus:

@@ -22,7 +22,7 @@ const KEPT: usize = 6;
 const RUNNING: usize = 2;
 
 /// A question waits so long for a filter that is nearly done.
-const PATIENCE: Duration = Duration::from_millis(120);
+const LONGEST_WAIT: Duration = Duration::from_millis(120);
 
 /// Dots in the scatter of sizes.
 const DOTS: u64 = 3000;
@@ -174,7 +174,7 @@ impl Job {
 
     /// Waits a little while for the end, or until there is something from position `from` on.
     fn wait(&self, enough: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LONGEST_WAIT;
         let mut done = lock(&self.done.0);
         while !*done && lock(&self.found).len() < enough {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -8,8 +8,9 @@ use feedline_pixels::Size;
 use super::plan::{Output, Plan};
 use crate::dataset::Dataset;
 
-/// Most samples whose sizes are kept: eight bytes each.
-const MOST_SAMPLES: u64 = 1 << 26;
+/// Most samples whose sizes are kept: eight bytes each, so 32 MiB. Images of larger data sets are copied once more, as in the
+/// first epoch.
+const MOST_SAMPLES: u64 = 1 << 22;
 
 /// Sizes by field and sample; zero if not known.
 #[derive(Debug)]
